@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import random
 import subprocess
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
@@ -31,6 +32,8 @@ from poetfw.kernels import (
     TiledPass,
     tiling,
 )
+from poetfw.kernels.held import Held
+from poetfw.kernels.tilings import counted, estimates
 from poetfw.ops import Array
 from unit.kernels.conftest import INCLUDES, KERNELS, WARNINGS
 from unit.kernels.test_canonical_sums import (
@@ -400,6 +403,36 @@ def test_products_that_are_continued(tmp_path: Path) -> None:
 
 CHANNELS = {Pass.FORWARD: "in_channels", Pass.BACKWARD_INPUT: "out_channels"}
 """The channels over which a pass sums."""
+def test_any_block_that_holds_its_source(tmp_path: Path) -> None:
+    """Of 1x1 kernels behind few channels, whichever tile is chosen: bits and instructions."""
+    draw = random.Random(3)
+    passes: dict[str, TiledPass] = {}
+    shapes = []
+    while len(shapes) < 60:
+        channels, groups, stride = draw.randint(1, 4), draw.choice((1, 1, 2)), draw.randint(1, 3)
+        extents = draw.randint(1, 9), draw.randint(1, 20)
+        of = Convolution(
+            *(draw.randint(1, 2), channels * groups, *extents, draw.randint(1, 9) * groups),
+            *((1, 1), (stride, stride), (0, 0, 0, 0), groups),
+            bias=draw.random() < 0.5,
+        )
+        found = [
+            one
+            for one in estimates(ConvolutionPass(of, Pass.FORWARD))
+            if isinstance(one.entries[0].block, Held)
+        ]
+        chosen = next(counted(draw.sample(found, min(len(found), 5)), 1), None)
+        if chosen is not None:
+            passes[f"pass_{len(shapes)}"] = chosen
+            shapes.append(of)
+    blocks = [block for one in passes.values() for block in one.blocks if isinstance(block, Held)]
+    for part in ("sources", "joined", "bias", "tail", "loops"):
+        assert {bool(getattr(block, part)) for block in blocks} == {False, True}, part
+    assert {block.part < block.positions for block in blocks} == {False, True}
+    core = TileCore(passes, tmp_path)
+    for i, shape in enumerate(shapes):
+        check(core, Case(shape, i), f"pass_{i}", Pass.FORWARD, passes[f"pass_{i}"])
+    check_sizes(core, passes)
 
 
 def test_drawn_products(tmp_path: Path) -> None:

@@ -10,6 +10,7 @@ from typing import NamedTuple
 
 from poetfw.kernels.assembler import TAKEN, Cost
 from poetfw.kernels.dot import Dot
+from poetfw.kernels.held import Held
 from poetfw.kernels.outer import Outer
 from poetfw.kernels.stencil import Stencil
 from poetfw.kernels.tables import (
@@ -58,7 +59,7 @@ class Empty:
         return total
 
 
-AnyBlock = Stencil | Dot | Outer | Empty
+AnyBlock = Stencil | Dot | Outer | Held | Empty
 
 
 @dataclass(frozen=True)

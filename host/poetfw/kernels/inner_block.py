@@ -4,9 +4,11 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
+from collections.abc import Sequence
 from functools import cached_property
 
-from poetfw.kernels.assembler import Assembler, TooManyRegistersError
+from poetfw.kernels.assembler import Assembler, Cost, TooManyRegistersError
+from poetfw.kernels.tables import StencilWords, TileRun
 
 LARGEST_BYTES = 2600
 """Bytes of a block: a core's cache of instructions is small, and a table must be in reach."""
@@ -53,3 +55,17 @@ class InnerBlock(ABC):
     def size_bytes(self) -> int:
         """Bytes of code."""
         return self.code.size_bytes
+
+
+class GroupedBlock(InnerBlock):
+    """A block with one loop, whose iterations the constant `strips` counts."""
+
+    @property
+    @abstractmethod
+    def estimate(self) -> tuple[int, int]:
+        """Cycles of an iteration, and of a call besides, roughly."""
+
+    def cost(self, runs: Sequence[TileRun], words: StencilWords) -> Cost:
+        """Instructions and cycles of all runs of a call."""
+        times = {"run": 1, "group": words.strips, "return": 1}
+        return self.code.total(times, words.strips - 1) * len(runs)

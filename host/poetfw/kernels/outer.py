@@ -1,42 +1,38 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Inner block whose results are one product each: 1x1 kernels of one channel, dW of one sample.
+"""Inner block whose results are one product each: 1x1 kernels of one channel.
 
     for groups of P numbers that are streamed:
         Q x P results = streamed * held
 
-Q numbers are held in registers. Each has its row of results, or, transposed, the results of each
-number that is streamed are adjacent.
+Q weights are held in registers, each of which has its row of results.
 """
 
 from __future__ import annotations
 
 import zlib
-from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from itertools import pairwise
 
-from poetfw.kernels.assembler import FLOATS, Assembler, Cost
+from poetfw.kernels.assembler import FLOATS, Assembler
 from poetfw.kernels.comments import nested, source_text
-from poetfw.kernels.inner_block import LARGEST_BYTES, InnerBlock
-from poetfw.kernels.tables import BIAS, StencilWords, TileRun, place_of
+from poetfw.kernels.inner_block import LARGEST_BYTES, GroupedBlock
+from poetfw.kernels.tables import BIAS, StencilWords, place_of
 
 ROWS = [f"r{number}" for number in range(3, 11)]
 """Registers that point to rows of results."""
 
 
 @dataclass(frozen=True)
-class Outer(InnerBlock):
+class Outer(GroupedBlock):
     """Description of a block of single products.
 
     Attributes:
         held: Q.
         streamed: P.
         tail: numbers behind the groups.
-        adjacent: numbers that are held are adjacent.
-        transposed: results are [streamed][held] without gaps, source is held and weights streamed;
-            else each weight is held, and has a row of results.
-        bias: each number that is held has one.
+        adjacent: weights are adjacent.
+        bias: each weight has one.
         loops: there are several groups.
     """
 
@@ -44,7 +40,6 @@ class Outer(InnerBlock):
     streamed: int
     tail: int = 0
     adjacent: bool = True
-    transposed: bool = False
     bias: bool = False
     loops: bool = True
 
@@ -74,27 +69,24 @@ class Outer(InnerBlock):
         """True where registers suffice."""
         return (
             self.added + (self.held if self.bias else 1) <= self.total
-            and (self.transposed or self.held <= len(ROWS))
-            and not (self.transposed and self.bias)
+            and self.held <= len(ROWS)
             and self.products <= LARGEST_BYTES // 16
         )
 
     @property
     def estimate(self) -> tuple[int, int]:
         """Cycles of a group, and of a call besides, roughly."""
-        rows = 1 if self.transposed else self.held
-        return self.streamed + 1 + 3 * self.products + rows + 4, 20 + 3 * self.held
+        return self.streamed + 5 + 3 * self.products + self.held, 20 + 3 * self.held
 
     def _emit(self, code: Assembler) -> None:
         code.part("run")
-        held, streamed = ("r1", "r2") if self.transposed else ("r2", "r1")
         if self.adjacent:
-            code.load_floats(held, self.streamed, self.held)
+            code.load_floats("r2", self.streamed, self.held)
         else:
             code.load("r11", place_of(StencilWords, "weight_other"))
             for q in range(self.held):
-                code.load_floats(held, self.streamed + q, 1)
-                code.emit(f"add {held}, {held}, r11")
+                code.load_floats("r2", self.streamed + q, 1)
+                code.emit("add r2, r2, r11")
         if self.bias:  # a product may be -0, and its sum with 0 is not
             code.load("r11", BIAS)
             code.load_floats("r11", self.added, self.held)
@@ -103,7 +95,7 @@ class Outer(InnerBlock):
                 code.add(self.added + q, self.total)
         else:
             code.zero([self.added], "r11")
-        if self.held > 1 and not self.transposed:
+        if self.held > 1:
             code.load("r11", place_of(StencilWords, "result_other"))
             for before, row in pairwise(ROWS[: self.held]):
                 code.emit(f"add {row}, {before}, r11")
@@ -111,54 +103,43 @@ class Outer(InnerBlock):
             code.load("r12", place_of(StencilWords, "strips"))
         code.part("group")
         code.label(1)
-        self._emit_group(code, streamed, self.streamed)
+        self._emit_group(code, self.streamed)
         if self.loops:
             code.emit("subs.w r12, r12, #1")
             code.emit("bne.w 1b")
         code.part("return")
         if self.tail:
-            self._emit_group(code, streamed, self.tail)
+            self._emit_group(code, self.tail)
         code.emit("bx lr", 3)
 
-    def _emit_group(self, code: Assembler, pointer: str, count: int) -> None:
-        code.load_floats(pointer, 0, count, advance=True)
-        pairs = [(q, p) for q in range(self.held) for p in range(count)]
-        places = [
-            self.total + (p * self.held + q if self.transposed else q * count + p) for q, p in pairs
-        ]
-        for (q, p), to in zip(pairs, places, strict=True):
-            code.multiply(to, p, self.streamed + q)
-        for (q, _), to in zip(pairs, places, strict=True):
-            code.add(to, self.added + (q if self.bias else 0))
-        if self.transposed:
-            code.store_floats("r3", self.total, len(pairs), advance=True)
-            return
-        for q, row in enumerate(ROWS[: self.held]):
-            code.store_floats(row, self.total + q * count, count, advance=True)
-
-    def cost(self, runs: Sequence[TileRun], words: StencilWords) -> Cost:
-        """Instructions and cycles of all runs of a call."""
-        times = {"run": 1, "group": words.strips, "return": 1}
-        return self.code.total(times, words.strips - 1) * len(runs)
+    def _emit_group(self, code: Assembler, count: int) -> None:
+        code.load_floats("r1", 0, count, advance=True)
+        places = [(self.total + q * count, q) for q in range(self.held)]
+        for first, q in places:
+            for p in range(count):
+                code.multiply(first + p, p, self.streamed + q)
+        for first, q in places:
+            for p in range(count):
+                code.add(first + p, self.added + (q if self.bias else 0))
+        for (first, _), row in zip(places, ROWS, strict=False):
+            code.store_floats(row, first, count, advance=True)
 
     def text(self) -> str:
         """The function in assembly, for a file that includes assembly.h."""
-        rows = 0 if self.transposed else self.held
         registers = {
             f"s0-s{self.streamed - 1}": "numbers that are streamed",
-            f"s{self.streamed}-s{self.added - 1}": "numbers that are held",
+            f"s{self.streamed}-s{self.added - 1}": "weights",
             f"s{self.added}": "biases" if self.bias else "0",
             f"s{self.total}-s31": "results",
             "r0": "constants",
             "r1": "source",
             "r2": "weights",
-            "r3": "results" if self.transposed else "",
-            f"r3-r{2 + rows}": "rows of results" if rows else "",
+            f"r3-r{2 + self.held}": "rows of results",
             "r12": "groups to come" if self.loops else "",
         }
         loops = [
             f"for (p = 0; p < streamed; p++)  {self.streamed} at a time + {self.tail}",
             f"for (q = 0; q < {self.held}; q++)",
-            f"result[{'p][q' if self.transposed else 'q][p'}] = streamed[p] * held[q]",
+            "result[q][p] = streamed[p] * held[q]",
         ]
         return source_text(self.name, nested(loops), registers, self.code)

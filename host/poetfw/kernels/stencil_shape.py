@@ -159,12 +159,19 @@ class StencilShape:
         return min(self.sum - self.length - self.weight_registers, MOST_PRODUCTS)
 
     @property
+    def _most_outputs(self) -> int:
+        """Result channels whose weights have pointers: r2 on, up to a register in other use."""
+        if self.adjacent:
+            return 8
+        return 3 if self.cut else 5 if self.rows == 1 and not self.run else 4
+
+    @property
     def fits(self) -> bool:
         """True where registers suffice."""
         return (
             self.spare >= 1
             and self.outputs < self.total
-            and self.outputs <= (8 if self.adjacent else 3 if self.cut else 4)
+            and self.outputs <= self._most_outputs
             and not (
                 (self.resident or self.lines or self.planes)
                 and (not self.single or self.outputs > 1)

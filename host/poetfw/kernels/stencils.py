@@ -6,7 +6,7 @@ How strips cover a row of results, and which blocks compute them.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from functools import lru_cache
 from itertools import product
@@ -15,6 +15,8 @@ from typing import NamedTuple
 from poetfw.kernels.bands import Band, bands_of
 from poetfw.kernels.convolution import Axis, Convolution, ConvolutionPass, Pass
 from poetfw.kernels.entries import Empty, Estimate, Tiles
+from poetfw.kernels.held import MOST_CHANNELS, Held
+from poetfw.kernels.inner_block import GroupedBlock
 from poetfw.kernels.outer import ROWS, Outer
 from poetfw.kernels.products import Product
 from poetfw.kernels.stencil import Stencil
@@ -278,7 +280,7 @@ def _estimate(entries: list[Tiles]) -> Estimate:
     cycles, size = 0.0, 0.0
     for entry in entries:
         block, words = entry.block, entry.words
-        if isinstance(block, Outer) and isinstance(words, StencilWords):
+        if isinstance(block, GroupedBlock) and isinstance(words, StencilWords):
             group, call = block.estimate
             cycles += entry.calls * (90 + call + words.strips * group) + entry.put_cycles
             size += 80 + 4 * group
@@ -421,30 +423,19 @@ def _strided_pointwise(of: Convolution, which: Pass, operands: _Operands) -> Ite
         ]
 
 
-def _outer(
-    operands: _Operands, columns: int, held: int, streamed: int, *, transposed: bool
-) -> Tiles | None:
+def _outer(operands: _Operands, columns: int, held: int, streamed: int) -> Tiles | None:
     """The entry of products that are not summed; None where it does not fit."""
-    groups, tail = divmod(operands.outputs if transposed else columns, streamed)
-    block = Outer(
-        held,
-        streamed,
-        tail,
-        transposed or operands.weight_output == 1,
-        transposed,
-        operands.bias,
-        groups > 1,
-    )
+    groups, tail = divmod(columns, streamed)
+    adjacent = operands.weight_output == 1
+    block = Outer(held, streamed, tail, adjacent, operands.bias, groups > 1)
     if not block.fits or not groups:
         return None
     words = StencilWords(
         strips=groups,
-        weight_other=0 if block.adjacent else operands.weight_output,
-        result_other=0 if transposed or held == 1 else operands.result_output,
+        weight_other=0 if adjacent else operands.weight_output,
+        result_other=0 if held == 1 else operands.result_output,
     )
-    loops = operands.loops if transposed else _loops(operands, held)
-    loops = tuple(loop for loop in loops if loop.count > 1)
-    return Tiles(block, (TileRun(0, 0, 0, 1),), loops, words)
+    return Tiles(block, (TileRun(0, 0, 0, 1),), _loops(operands, held), words)
 
 
 def _outers(operands: _Operands, columns: int) -> Iterator[Tiles]:
@@ -453,12 +444,73 @@ def _outers(operands: _Operands, columns: int) -> Iterator[Tiles]:
         return
     for held in range(1, min(operands.outputs, len(ROWS)) + 1):
         for streamed in range(1, min(columns, WIDEST) + 1):
-            one = _outer(operands, columns, held, streamed, transposed=False)
+            one = _outer(operands, columns, held, streamed)
             if one is not None:
                 yield one
-    if operands.result_output == columns and operands.weight_output == 1 and columns <= WIDEST:
-        for streamed in range(1, min(operands.outputs, WIDEST) + 1):
-            one = _outer(operands, columns, columns, streamed, transposed=True)
+
+
+def _held(
+    operands: _Operands,
+    places: Sequence[int],
+    loops: Sequence[TileLoop],
+    streamed: int,
+    part: int,
+) -> Tiles | None:
+    """The entry of a block that holds the source at some places; None where it does not fit."""
+    groups, tail = divmod(operands.outputs, streamed)
+    count = len(places)
+    apart = tuple(places) != tuple(range(count))
+    block = Held(
+        operands.channels,
+        count,
+        streamed,
+        part,
+        tail,
+        tuple(places) if apart else (),
+        operands.result_output == count,
+        operands.bias,
+        groups > 1,
+    )
+    if not block.fits or not groups:
+        return None
+    words = StencilWords(
+        row_step=operands.source_channel if operands.channels > 1 else 0,
+        strips=groups,
+        result_other=operands.result_output - count,
+    )
+    several = tuple(loop for loop in (*loops, *operands.loops) if loop.count > 1)
+    return Tiles(block, (TileRun(0, 0, 0, 1),), several, words)
+
+
+def _helds(
+    operands: _Operands, row: tuple[int, int, int], column: tuple[int, int, int]
+) -> Iterator[Tiles]:
+    """Entries of blocks that hold the source of all channels, of some columns or rows at a time.
+
+    Args:
+        operands: what is summed.
+        row: rows of results, and elements of the source and the results from one to the next.
+        column: likewise.
+    """
+    rows_are_adjacent = operands.weight_output == operands.channels and (
+        operands.channels == 1 or operands.weight_channel == 1
+    )
+    if not rows_are_adjacent or operands.channels > MOST_CHANNELS or operands.run or column[2] != 1:
+        return
+    (height, source_row, result_row), (width, source_step, _) = row, column
+    tiles = [(1, n) for n in range(1, min(width, WIDEST) + 1)]
+    tiles += [(n, width) for n in range(2, min(height, WIDEST // width) + 1)]
+    for rows, columns in tiles:
+        places = [i * source_row + j * source_step for i in range(rows) for j in range(columns)]
+        if places[-1] > FARTHEST:
+            continue
+        loops = (
+            TileLoop.of_blocks(width, columns, source=source_step, result=1),
+            TileLoop.of_blocks(height, rows, source=source_row, result=result_row),
+        )
+        count = len(places)
+        for streamed, part in product(range(1, 9), dict.fromkeys((count, -(-count // 2)))):
+            one = _held(operands, places, loops, streamed, part)
             if one is not None:
                 yield one
 
@@ -483,7 +535,7 @@ def _applied(of: Product, operands: _Operands) -> Iterator[list[Tiles]]:
 
             def outer(own: _Operands, columns: int) -> Tiles | None:
                 streamed = min(width, columns)  # noqa: B023
-                return _outer(own, columns, own.outputs, streamed, transposed=False)
+                return _outer(own, columns, own.outputs, streamed)
 
             yield from filter(None, (_chunks(of, operands, outputs, chunk, tile),))
             if operands.channels == 1:
@@ -495,7 +547,7 @@ def _applied(of: Product, operands: _Operands) -> Iterator[list[Tiles]]:
 
             def rows(own: _Operands, columns: int) -> Tiles | None:
                 count = min(streamed, own.outputs)  # noqa: B023
-                return _outer(own, columns, columns, count, transposed=True)
+                return _held(own, range(columns), (), count, columns)
 
             yield from filter(None, (_chunks(of, operands, outputs, of.columns, rows),))
 
@@ -538,7 +590,9 @@ def product_stencils(of: Product) -> Iterator[Estimate]:
         if of.batch == 1:
             yield from map(_estimate, _applied(of, operands))
         return
-    yield from (_estimate([one]) for one in _outers(operands, of.columns))
+    row, column = (1, 0, 0), (of.columns, 1, of.result[1])
+    for one in (*_outers(operands, of.columns), *_helds(operands, row, column)):
+        yield _estimate([one])
     for choice in _choices(operands, rows, columns):
         entries = _tiles(operands, rows, columns, choice)
         if entries is not None:
@@ -552,6 +606,11 @@ def stencil_candidates(task: ConvolutionPass) -> Iterator[Estimate]:
     operands = _operands(task)
     if of.is_pointwise:
         yield from (_estimate([one]) for one in _outers(operands, columns.results))
+    if of.kernel == (1, 1) and not any(of.padding) and (of.is_pointwise or which is Pass.FORWARD):
+        (row_step, column_step), width = of.stride, of.in_width
+        row = rows.results, row_step * width, of.out_width
+        for one in _helds(operands, row, (columns.results, column_step, 1)):
+            yield _estimate([one])
     for choice in _choices(operands, rows, columns):
         entries = _tiles(operands, rows, columns, choice)
         if entries is not None:

@@ -13,6 +13,7 @@ from poetfw.kernels.convolution import ConvolutionPass, Pass
 from poetfw.kernels.dot import Dot
 from poetfw.kernels.dots import dot_candidates
 from poetfw.kernels.entries import BEGIN, DRIVER_STACK_BYTES, MOST_RUNS, Empty, Estimate, Tiles
+from poetfw.kernels.held import Held
 from poetfw.kernels.outer import Outer
 from poetfw.kernels.products import Product
 from poetfw.kernels.stencil import Stencil
@@ -24,7 +25,7 @@ PRICE = 12000
 COUNTED = 6
 """Candidates whose instructions are counted, those of the least estimates."""
 
-InnerBlock = Stencil | Dot | Outer
+InnerBlock = Stencil | Dot | Outer | Held
 Task = ConvolutionPass | Product
 """A pass of a convolution, or a product of matrices, that tiles compute."""
 
