@@ -62,6 +62,7 @@ class Dot(InnerBlock):
         tail: columns of weights behind the groups.
         tail_right: columns that these meet behind the source.
         whole: one group is the row, and padding is not multiplied.
+        chunk: columns of it that are loaded at a time, of one tap without padding; 0 for all.
         held: totals stay in registers.
         one_row: there is one row of one sample.
         steps: columns of the source lie between rows. Rows of weights are always adjacent.
@@ -85,6 +86,7 @@ class Dot(InnerBlock):
     tail: int = 0
     tail_right: int = 0
     whole: bool = False
+    chunk: int = 0
     held: bool = False
     one_row: bool = False
     steps: bool = True
@@ -136,8 +138,13 @@ class Dot(InnerBlock):
     def fresh(self) -> int:
         """Columns of the source that a group loads."""
         if self.whole:
-            return self.segment(self.group) - self.padding - self.right
+            return self.chunk or self._row
         return self.segment(self.group) - self.kept
+
+    @property
+    def _row(self) -> int:
+        """Columns of the source that a whole row meets."""
+        return self.segment(self.group) - self.padding - self.right
 
     @property
     def head_source(self) -> int:
@@ -166,7 +173,7 @@ class Dot(InnerBlock):
     @cached_property
     def _needed(self) -> int:
         rows = 1 if self.by_weights else self.weights
-        found = self._weight + rows * self.group
+        found = self._weight + rows * (self.chunk or self.group)
         found = max(found, self._weight + rows * max(self.tail, self.last_tail))
         if self.head:
             found = max(found, self.head_source + rows * self.head)
@@ -186,6 +193,7 @@ class Dot(InnerBlock):
             and not (self.continued and self.one_row and 2 * self.sums > FLOATS)
             and not (self.through and not (self.one_row and self.whole and self.taps == 1))
             and not (self.gathers and self.group * self.stride > FARTHEST)
+            and not (self.chunk and (self.taps > 1 or self.padding or self.right))
             and not (self.padding and self.kept == 0 and not self.whole and not self.head)
             and self.sums * (self.group + self.head + self.tail + self.last_tail)
             <= LARGEST_BYTES // 8
@@ -199,6 +207,7 @@ class Dot(InnerBlock):
         def of(columns: int, loaded: int) -> float:
             products = self.sums * columns
             stalls = 2 * products / spare if spare < 2 else 0.0
+            stalls += products * (self.weights * self.taps == 1)  # each addition waits for another
             loads = self.sources * (loaded * (1 + self.gathers) + 1) + self.weights * (columns + 1)
             return 2 * products + stalls + loads
 
@@ -216,10 +225,10 @@ class Dot(InnerBlock):
 
     def travel(self, groups: int) -> int:
         """Elements of the source from a row's beginning to where it has been gone through."""
+        if self.whole:
+            return 0 if self.gathers else self._row
         if self.gathers:
             return (groups * self.group + self.tail) * self.stride
-        if self.whole:
-            return self.fresh
         source = self.head * self.stride - self.padding if self.head else -self.padding
         source += self.kept + groups * self.group * self.stride - self.right
         if self.tail:
@@ -278,15 +287,26 @@ class Dot(InnerBlock):
 
     def _emit_whole(self, code: Assembler) -> None:
         begun: set[int] = set()
+        for first in range(0, self.group, self.chunk or self.group):
+            columns = min(self.chunk, self.group - first) or self.group
+            self._emit_columns(code, first, columns, begun)
+        code.zero([to for to in range(self.sum, self.sum + self.sums) if to not in begun], "r9")
+
+    def _emit_columns(self, code: Assembler, first: int, columns: int, begun: set[int]) -> None:
+        """Sums of some columns of a whole row."""
+        count = columns if self.chunk else self.fresh
 
         def place(_: int, at: int) -> int | None:
-            return at - self.padding if 0 <= at - self.padding < self.fresh else None
+            return at - self.padding if 0 <= at - self.padding < count else None
 
         def load(source: int) -> None:
-            self._load(code, f"r{1 + source}", 0, self.fresh)
+            if self.gathers:
+                offsets = range(first * self.stride, (first + count) * self.stride, self.stride)
+                code.access_each("vldr", f"r{1 + source}", 0, offsets)
+            else:
+                code.load_floats(f"r{1 + source}", 0, count, advance=True)
 
-        self._emit_products(code, self.group, self.fresh, place, load, begun)
-        code.zero([to for to in range(self.sum, self.sum + self.sums) if to not in begun], "r9")
+        self._emit_products(code, columns, self.fresh, place, load, begun)
 
     def _load(self, code: Assembler, pointer: str, first: int, count: int) -> None:
         """Columns of the source, and the pointer behind them."""

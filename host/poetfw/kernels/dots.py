@@ -24,6 +24,8 @@ from poetfw.kernels.tables import (
 
 WIDEST = 16
 """Columns of a group."""
+LONGEST, MOST_CHUNKS = 32, 8
+"""Columns of a whole row, and parts in which they are loaded."""
 MOST_SOURCES, MOST_WEIGHTS = 7, 7
 """Rows of each at a time."""
 
@@ -158,6 +160,7 @@ class _Division(NamedTuple):
     whole: bool = False
     last_groups: int = 0
     last_tail: int = 0
+    chunk: int = 0
 
 
 def _divisions(columns: Axis, group: int, last: int) -> Iterator[_Division]:
@@ -181,6 +184,9 @@ def _divisions(columns: Axis, group: int, last: int) -> Iterator[_Division]:
             continue
         if not head and groups == 1 and not tail:
             yield _Division(group, 1, right=over(group - 1), whole=True)
+            if columns.taps == 1:
+                for chunk in {-(-group // parts) for parts in range(2, MOST_CHUNKS + 1)} - {group}:
+                    yield _Division(group, 1, right=over(group - 1), whole=True, chunk=chunk)
             continue
         if not tail:
             yield _Division(group, groups, head, 0, over(columns.results - 1))
@@ -203,7 +209,8 @@ def dot_candidates(task: ConvolutionPass | Product) -> Iterator[Estimate]:
     if not on.runs:
         return
     most = min(on.sources, MOST_SOURCES) if on.columns.taps == 1 else 1
-    for group in range(1, min(on.columns.results, WIDEST) + 1):
+    longest = {on.columns.results} if on.columns.results <= LONGEST else set()
+    for group in sorted({*range(1, min(on.columns.results, WIDEST) + 1)} | longest):
         for division, a, b, held in product(
             _divisions(on.columns, group, on.last),
             range(1, most + 1),
@@ -235,6 +242,7 @@ def _block(on: _Rows, division: _Division, a: int, b: int, held: bool) -> Dot | 
         division.tail,
         division.tail_right,
         division.whole,
+        division.chunk,
         held,
         one_row,
         short=division.last_groups < division.groups and on.last > 0,

@@ -10,7 +10,7 @@ poet_tile_3x3_1x8_53586eec: 244 lines, 9fd3f263
 poet_tile_3x3_1x8_ca8efd95: 256 lines, f503bd4d
 poet_tile_3x3_2x4_822c4410: 242 lines, 948addbf
 poet_tile_3x3_2x4_e66e6089: 237 lines, 29a37db6
-poet_tile_sums_1x1x1_b5063e85: 70 lines, 4053d83f
-poet_tile_sums_1x2x3_d7f4918f: 109 lines, 123ec856
-poet_tile_sums_1x2x3_f0fcc8bf: 158 lines, 1eb026da
-poet_tile_sums_2x2x1_03ec879a: 87 lines, dfc63262
+poet_tile_sums_1x1x1_47061326: 70 lines, 62a17a5e
+poet_tile_sums_1x2x3_876c2fe9: 157 lines, 02df7345
+poet_tile_sums_1x2x3_ca727c3f: 110 lines, 935348c6
+poet_tile_sums_2x2x1_5199ca58: 87 lines, 6852df4d

@@ -4,8 +4,8 @@
  */
 #include "assembly.h"
 poet_tile_1x1_2x8_353f4172: 158 lines, 302f3200
-poet_tile_1x1_4x4_81c8dbf2: 161 lines, ce6f5a6b
-poet_tile_sums_1x1x1_14f0c545: 56 lines, 72a941f3
-poet_tile_sums_1x1x1_bcc428c9: 72 lines, 926b1e72
-poet_tile_sums_2x4x1_b36f4889: 125 lines, 97676f16
-poet_tile_sums_4x4x1_ab3c9cec: 210 lines, 6190056c
+poet_tile_1x1_4x4_81c8dbf2: 162 lines, 673d527b
+poet_tile_sums_1x1x1_b9f904f3: 72 lines, 39e54358
+poet_tile_sums_1x1x1_e6f0e8e6: 55 lines, 9f007d03
+poet_tile_sums_2x4x1_715dd9fa: 125 lines, 89aee27b
+poet_tile_sums_4x4x1_3e0fbfeb: 210 lines, a8b217f1
