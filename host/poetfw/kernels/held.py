@@ -110,18 +110,7 @@ class Held(GroupedBlock):
             code.load("r11", BIAS)
         if not self.joined:
             code.load("r5", place_of(StencilWords, "result_other"))
-        if self.loops:
-            code.load("r12", place_of(StencilWords, "strips"))
-        code.part("group")
-        code.label(1)
-        self._emit_group(code, self.streamed)
-        if self.loops:
-            code.emit("subs.w r12, r12, #1")
-            code.emit("bne.w 1b")
-        code.part("return")
-        if self.tail:
-            self._emit_group(code, self.tail)
-        code.emit("bx lr", 3)
+        self._emit_groups(code)
 
     def _emit_group(self, code: Assembler, count: int) -> None:
         code.load_floats("r2", self._weight, count * self.channels, advance=True)

@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from functools import cached_property
 
 from poetfw.kernels.assembler import Assembler, Cost, TooManyRegistersError
-from poetfw.kernels.tables import StencilWords, TileRun
+from poetfw.kernels.tables import StencilWords, TileRun, place_of
 
 LARGEST_BYTES = 2600
 """Bytes of a block: a core's cache of instructions is small, and a table must be in reach."""
@@ -58,7 +58,36 @@ class InnerBlock(ABC):
 
 
 class GroupedBlock(InnerBlock):
-    """A block with one loop, whose iterations the constant `strips` counts."""
+    """A block with one loop, whose iterations the constant `strips` counts.
+
+    Attributes:
+        streamed: of what is gone through, in an iteration.
+        tail: of it, behind the loop.
+        loops: there are several iterations.
+    """
+
+    streamed: int
+    tail: int
+    loops: bool
+
+    @abstractmethod
+    def _emit_group(self, code: Assembler, count: int) -> None:
+        """Append an iteration."""
+
+    def _emit_groups(self, code: Assembler) -> None:
+        """Append the loop, what is behind it, and the return."""
+        if self.loops:
+            code.load("r12", place_of(StencilWords, "strips"))
+        code.part("group")
+        code.label(1)
+        self._emit_group(code, self.streamed)
+        if self.loops:
+            code.emit("subs.w r12, r12, #1")
+            code.emit("bne.w 1b")
+        code.part("return")
+        if self.tail:
+            self._emit_group(code, self.tail)
+        code.emit("bx lr", 3)
 
     @property
     @abstractmethod
