@@ -495,7 +495,9 @@ def _helds(
     rows_are_adjacent = operands.weight_output == operands.channels and (
         operands.channels == 1 or operands.weight_channel == 1
     )
-    if not rows_are_adjacent or operands.channels > MOST_CHANNELS or operands.run or column[2] != 1:
+    if operands.continued or operands.run or not rows_are_adjacent:
+        return
+    if operands.channels > MOST_CHANNELS or column[2] != 1:
         return
     (height, source_row, result_row), (width, source_step, _) = row, column
     tiles = [(1, n) for n in range(1, min(width, WIDEST) + 1)]
