@@ -403,6 +403,8 @@ def test_products_that_are_continued(tmp_path: Path) -> None:
 
 CHANNELS = {Pass.FORWARD: "in_channels", Pass.BACKWARD_INPUT: "out_channels"}
 """The channels over which a pass sums."""
+
+
 def test_any_block_that_holds_its_source(tmp_path: Path) -> None:
     """Of 1x1 kernels behind few channels, whichever tile is chosen: bits and instructions."""
     draw = random.Random(3)
