@@ -116,7 +116,7 @@ def test_what_fits_is_not_stored(tmp_path: Path) -> None:
     ("options", "says"),
     [
         ((*LINUX, "--ram", "2000"), "Op '"),
-        ((*LINUX[:-1], "2", "--ram", "3000"), "too small"),
+        ((*LINUX[:-1], "2", "--ram", "2800"), "too small"),
     ],
 )
 def test_a_budget_below_the_smallest_pieces_is_said(
