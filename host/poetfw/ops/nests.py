@@ -665,7 +665,7 @@ class Builder:
             for name, text in letters.items()
         }
         stays = own.index(frame.summed) if frame.summed in own else len(own)
-        if frame.summed and frame.summed in outer and self._continues_outside(plain):
+        if self._continues_outside(plain):
             stays = -1
 
         def within(level: int, segments: Mapping[str, _Segment]) -> list[Statement]:
@@ -851,7 +851,7 @@ class Builder:
         groups = None if frame.op.attributes.get("groups", 1) == 1 else self._cut.get("c")
         padding = window.padding if window else None
         terms = _Terms()
-        if frame.summed and frame.summed in segments and frame.summed in self._cut:
+        if frame.summed in segments:
             segment = segments[frame.summed]
             count = self._count(frame.summed, frame.extents[frame.summed])
             terms = _Terms(segment.first == 0, segment.end == count)

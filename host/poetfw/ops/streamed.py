@@ -4,6 +4,8 @@
 A streamed op is the op that it wraps, as a loop over slices of the weight. Forward, a slice has
 some of the output channels and all input channels; backward, some of the input channels and all
 output channels. So every sum is formed within one slice, and results have the bits of the whole op.
+Where sums may be continued (`poetfw.ops.continued`), slices can also be of the channels over which
+an op sums: its result stays in RAM, and each slice adds its terms.
 The gradient of the input and the update of the weight are one op, which reads and writes the weight
 and its optimizer state once.
 
@@ -215,7 +217,8 @@ class StreamedForward(WrappingKind):
 class StreamedInputGradient(WrappingKind):
     """Gradient of a layer's input, with a frozen weight that is loaded a column of tiles at a time.
 
-    Inputs, output and attributes are those of the wrapped op, with attribute `tile`.
+    Slices of output channels add to the gradient one after the other. Inputs, output and
+    attributes are those of the wrapped op, with attribute `tile`.
     """
 
     own_attributes = _OWN
@@ -243,7 +246,8 @@ class StreamedBackward(StreamedKind):
     """Gradient of a layer's input, and update of its streamed weight, a column of tiles at a time.
 
     Inputs are w, x and dy, followed by the pace if the update has one. The output is dx; there is
-    none where the layer's input needs no gradient, and then slices may be of output channels.
+    none where the layer's input needs no gradient. Slices may be of output channels, each of which
+    adds to dx.
     Updated tensors are those of the update; attributes are those of both wrapped ops, with `tile`.
     """
 

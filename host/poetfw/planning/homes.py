@@ -388,9 +388,9 @@ def stream_within(
         fits = fits and search.attempt(everything)
         for sums in (True, False) if continues else (False,):  # either may be hard to place
             found = fits
-            deadline = work.deadline
-            storing = stored_candidates(program, budget_bytes, deadline, continues=sums)
-            for candidates in storing:
+            for candidates in stored_candidates(
+                program, budget_bytes, work.deadline, continues=sums
+            ):
                 for candidate in candidates if not found else ():
                     improved = search.attempt(candidate)
                     if found and not improved:

@@ -321,10 +321,15 @@ def _every_choice(
     yield from _choices_with(op, tensors, kind, loads)
     plain = kind.plain(op)[0]
     frame = frame_of(plain, tensors)
-    if continues and loads.weight is not None and frame is not None and frame.summed == "i":
-        by_columns = loads.by_columns()
-        if not by_outputs(op) and loads.weight.layout.columns > 1:
-            yield from _choices_with(op, tensors, kind, by_columns)
+    if (
+        continues
+        and loads.weight is not None
+        and loads.weight.layout.columns > 1
+        and not by_outputs(op)
+        and frame is not None
+        and frame.summed == "i"
+    ):
+        yield from _choices_with(op, tensors, kind, loads.by_columns())
 
 
 def _choices_with(
