@@ -13,6 +13,7 @@ import math
 from collections import Counter
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from enum import StrEnum
 from functools import cached_property, lru_cache
 from itertools import groupby, pairwise, product
 from typing import NamedTuple
@@ -182,6 +183,17 @@ class Nest:
     workspace_bytes: int
 
 
+class Order(StrEnum):
+    """Order in which the plain ops of an op run."""
+
+    IN_TURN = ""
+    """In turn, on each slice of a streamed weight: each with loops of its own."""
+    APART = "apart"
+    """One after the other, each with slices of the weight of its own."""
+    TOGETHER = "together"
+    """Together, on each piece, in loops that they have in common."""
+
+
 class Pieces(NamedTuple):
     """Pieces of an op.
 
@@ -189,14 +201,13 @@ class Pieces(NamedTuple):
         loops: dimensions along which it is cut, from the outermost loop to the innermost one.
         cut: extents of a piece along these.
         kept: positions of the stored inputs that are loaded as a whole before the loops.
-        apart: True if its plain ops run one after the other, each with slices of a weight of its
-            own, instead of together on each slice.
+        order: order of its plain ops.
     """
 
     loops: str
     cut: tuple[int, ...]
     kept: tuple[int, ...] = ()
-    apart: bool = False
+    order: Order = Order.IN_TURN
 
 
 @dataclass(frozen=True, slots=True)
@@ -485,6 +496,66 @@ def _framed(op: Op, held: tuple[tuple[str, Shape, Dtype, Role], ...]) -> Frame |
     return Frame(op, tensors, axes, extents)
 
 
+class _Operands:
+    """Operands of ops that have all loops in common.
+
+    Attributes:
+        letters: dimensions of each, by name.
+        by_level: names of those whose parts change with the innermost of so many loops.
+        written: names of those that are results of the whole op.
+        producers: the op that computes an output, by name.
+        parts: part that is at hand, by name.
+        buffers: offset of the buffer in the workspace of each that has one.
+        rooms: bytes of a buffer.
+    """
+
+    def __init__(
+        self, op: Op, frames: Sequence[Frame], own: Sequence[str], outer: Collection[str]
+    ) -> None:
+        """Begin without buffers.
+
+        Args:
+            op: the whole op.
+            frames: its plain ops that have loops in common.
+            own: dimensions of these loops, from the outermost one on.
+            outer: dimensions of the loops around them.
+
+        Raises:
+            ModelError: Ops see different parts of an operand.
+        """
+        self._frames = frames
+        self.letters: dict[str, str] = {}
+        moving: dict[str, str] = {}
+        for name, text in (pair for frame in frames for pair in frame.letters.items()):
+            seen = "".join(each if each.lower() in (*own, *outer) else "." for each in text)
+            if moving.setdefault(name, seen) != seen:
+                raise ModelError(f"op {op.name!r} cannot run in these pieces: parts of {name!r}")
+            self.letters.setdefault(name, text)
+        self.by_level: list[list[str]] = [[] for _ in range(len(own) + 1)]
+        for name, text in moving.items():
+            moved = (own.index(each) + 1 for each in text.lower() if each in own)
+            self.by_level[max(moved, default=0)].append(name)
+        self.written = {name for frame in frames for name in results_of(frame.op)}
+        self.producers = {frame.op.output: frame.op for frame in frames if frame.op.output}
+        self.parts: dict[str, Part] = {}
+        self.buffers: dict[str, int] = {}
+        self.rooms: dict[str, int] = {}
+
+    def overwritten_by(self, name: str, size_bytes: int) -> str | None:
+        """The operand whose buffer an output can take; None without one."""
+        op = self.producers.get(name)
+        if op is None:
+            return None
+        read = [each for frame in self._frames for each in frame.op.inputs]
+        for position in kind_of(op).in_place:
+            if position < len(op.inputs):
+                of = op.inputs[position]
+                fits = self.letters[of] == self.letters[name] and self.rooms.get(of) == size_bytes
+                if of in self.buffers and read.count(of) == 1 and fits:
+                    return of
+        return None
+
+
 class Builder:
     """Builds the nest of an op, or a sketch of the nest of one of its plain ops."""
 
@@ -495,7 +566,7 @@ class Builder:
         loads: Loads,
         tensors: Mapping[str, Tensor],
         pieces: Pieces,
-        only: int | None = None,
+        sketched: Collection[int] | None = None,
     ) -> None:
         """Begin with an empty workspace.
 
@@ -505,11 +576,12 @@ class Builder:
             loads: what it loads.
             tensors: its tensors by name.
             pieces: its pieces.
-            only: index of the one plain op whose moves are wanted, without calls; None for all.
+            sketched: indices of the plain ops whose moves are wanted, without calls; None for all
+                ops with calls.
         """
-        self._op, self._plain, self._whole, self._only = op, plain, tensors, only
+        self._op, self._plain, self._whole, self._sketched = op, plain, tensors, sketched
         self._vectors, self._weight, self._tables = loads.vectors, loads.weight, loads.tables
-        self._order, self._kept, self._apart = pieces.loops, pieces.kept, pieces.apart
+        self._loops, self._kept, self._order = pieces.loops, pieces.kept, pieces.order
         self._cut = dict(zip(pieces.loops, pieces.cut, strict=True))
         self._homes: dict[str, _Home] = {}
         self._tensors: dict[str, Tensor] = {}
@@ -527,17 +599,21 @@ class Builder:
         Raises:
             ModelError: The op cannot be cut like this.
         """
-        plain = [*enumerate(self._plain)]
+        plain = dict(enumerate(self._plain))
+        apart = [{number: each} for number, each in plain.items()]
         body: list[Statement] = []
-        for stage in [[each] for each in plain] if self._apart else [plain]:
-            if self._only is None or any(number == self._only for number, _ in stage):
-                body += self._stage(dict(stage))
+        for stage in apart if self._order is Order.APART else [plain]:
+            if any(map(self._wanted, stage)):
+                body += self._stage(stage)
         staging = aligned(self._most)
         own = staging + aligned(self._staged)
         tensors = self._tensors or self._whole
         any_name = next(iter(tensors))
         graph = Graph(self._op.name, tuple(tensors.values()), tuple(self._ops), any_name)
         return Nest(tuple(body), graph, staging, own, own + self._own_bytes)
+
+    def _wanted(self, number: int) -> bool:
+        return self._sketched is None or number in self._sketched
 
     def _stage(self, stage: Mapping[int, Op]) -> list[Statement]:
         """Plain ops, by number, that run together; of a sketch, the first one has all loads."""
@@ -553,15 +629,18 @@ class Builder:
         updates = any(plain.updates for plain in stage.values())
         outer, columns = self._slices(None if updates else 1)
         begin = self._size
-        if self._only not in (None, *list(stage)[:1]):
+        if not self._wanted(next(iter(stage))):
             kept, loads, columns = [], [], []
+        groups = [{number: plain} for number, plain in stage.items()]
+        if self._order is Order.TOGETHER:
+            groups = [dict(stage)]
         body: list[Statement] = []
         for segment in self._outer_segments(outer, stage.values()):
             inner: list[Statement] = []
-            for number, plain in stage.items():
-                if self._only in (None, number):
+            for group in groups:
+                if any(map(self._wanted, group)):
                     self._size = begin
-                    inner += self._one(plain, number, {outer: segment} if outer else {})
+                    inner += self._group(group, {outer: segment} if outer else {})
                     self._most = max(self._most, self._size)
             inner = [*columns, *inner, *_stored(columns if updates else [])]
             is_loop = outer in self._cut
@@ -593,7 +672,7 @@ class Builder:
             at = self._buffer(tensor.size_bytes)
             self._homes[name] = _Home(at, tensor.shape)
             self._staged = max(self._staged, image_layout(tensor).request_bytes)
-            if self._only in (None, number):
+            if self._wanted(number):
                 moves.append(Move(tensor, tuple(map(AxisSpan, tensor.shape)), at, stores=True))
         return moves
 
@@ -648,64 +727,56 @@ class Builder:
             raise self._unfit(f"{self._cut[dim]} does not divide {extent}")
         return extent // self._cut[dim]
 
-    def _one(self, plain: Op, number: int, outer: Mapping[str, _Segment]) -> list[Statement]:
-        """The loops of one op; those of `outer` are around it."""
-        frame = self._frame(plain)
-        letters = frame.letters
-        dims = frame.extents.keys() - outer.keys() - self._uncut(frame)
-        own = [dim for dim in self._order if dim in dims]
-        written = results_of(plain)
-        self._most_rows = 0
-        buffers: dict[str, int] = {}
-        rooms: dict[str, int] = {}
-        levels = {
-            name: max(
-                (own.index(dim) + 1 for dim in text.replace("R", "r") if dim in own), default=0
-            )
-            for name, text in letters.items()
+    def _group(self, group: Mapping[int, Op], outer: Mapping[str, _Segment]) -> list[Statement]:
+        """The loops of ops that have all loops in common; those of `outer` are around them."""
+        frames = {number: self._frame(plain) for number, plain in group.items()}
+        shared = set.intersection(*(self._dims(frame) for frame in frames.values()))
+        own = [dim for dim in self._loops if dim in shared - outer.keys()]
+        if len(group) > 1 and not {*own, *outer}.issuperset(self._loops):
+            raise self._unfit("its parts do not have all loops in common")
+        operands = _Operands(self._op, [*frames.values()], own, [*outer])
+        stays = {
+            name: -1 if self._continues_outside(frame.op) else own.index(frame.summed)
+            for frame in frames.values()
+            if self._continues_outside(frame.op) or frame.summed in own
+            for name in results_of(frame.op)
         }
-        stays = own.index(frame.summed) if frame.summed in own else len(own)
-        if self._continues_outside(plain):
-            stays = -1
+        self._most_rows = 0
 
         def within(level: int, segments: Mapping[str, _Segment]) -> list[Statement]:
             body: list[Statement] = []
             after: list[Statement] = []
-            parts = {
-                name: self._part(self._whole[name], text, segments)
-                for name, text in letters.items()
-                if levels[name] <= level
-            }
-            for name in letters:
-                if levels[name] != level:
-                    continue
-                moves = self._moves(name, parts[name], written, buffers, rooms, plain, letters)
-                if name in written and name in buffers and level > stays:
+            for name in operands.by_level[level]:
+                letters = operands.letters[name]
+                operands.parts[name] = self._part(self._whole[name], letters, segments)
+                moves = self._moves(name, operands)
+                if name in operands.buffers and level > stays.get(name, level):
                     raise self._unfit(f"sums of {name!r} are left before they are complete")
                 body += moves[0]
                 after += moves[1]
             if level < len(own):
                 dim = own[level]
-                for segment in tuple(self._segments(frame, dim)):
+                for segment in tuple(self._segments(frames.values(), dim)):
                     inner = within(level + 1, {**segments, dim: segment})
                     body.append(Loop(dim, segment.first, segment.end, tuple(inner)))
             else:
-                body += self._call(frame, number, parts, segments, buffers)
+                for number, frame in frames.items():
+                    body += self._call(frame, number, operands, segments)
             return body + after
 
         return within(0, {dim: each for dim, each in outer.items() if dim in self._cut})
 
-    def _uncut(self, frame: Frame) -> set[str]:
-        """Dimensions along which an op is not cut here.
+    def _dims(self, frame: Frame) -> set[str]:
+        """Dimensions along which an op is cut here.
 
-        A sum over channels of the weight's slices goes on with all that a slice has, any other sum
-        is formed at once.
+        A sum over channels of the weight's slices goes on with all that a slice has. Any other sum
+        is formed at once, unless ops share the pieces over which it goes on.
         """
-        weight = self._weight
-        if weight is None or weight.dim != frame.summed:
-            return {frame.summed}
-        of_weight = "".join(frame.letters.get(name, "") for name in weight.tensors)
-        return {*of_weight} - {frame.summed}
+        dims, weight = set(frame.extents), self._weight
+        if weight is not None and weight.dim == frame.summed:
+            of_weight = "".join(frame.letters.get(name, "") for name in weight.tensors)
+            return dims - {*of_weight} | {frame.summed}
+        return dims if self._order is Order.TOGETHER else dims - {frame.summed}
 
     def _frame(self, plain: Op) -> Frame:
         frame = frame_of(plain, self._whole)
@@ -719,19 +790,24 @@ class Builder:
         inputs = len(plain.inputs)
         return Frame(plain, self._whole, Axes(tuple(letters[:inputs]), tuple(letters[inputs:])), {})
 
-    def _segments(self, frame: Frame, dim: str) -> Iterator[_Segment]:
-        count = self._count(dim, frame.extents[dim])
-        if dim == frame.summed:
+    def _segments(self, frames: Collection[Frame], dim: str) -> Iterator[_Segment]:
+        count = self._count(dim, next(iter(frames)).extents[dim])
+        sums = [frame for frame in frames if frame.summed == dim]
+        for frame in sums:
             if self._cut[dim] % kind_of(frame.op).summed_unit:
                 raise self._unfit(f"{self._cut[dim]} of its terms are not summed apart")
-            behind = count - 1 if len(frame.op.inputs) > 2 else count  # a bias comes last
-            ends = dict.fromkeys((1, behind, count))
+        if sums:
+            has_bias = any(len(frame.op.inputs) > 2 for frame in sums)  # which comes last
+            ends = dict.fromkeys((1, count - 1 if has_bias else count, count))
             yield from (_Segment(*pair) for pair in pairwise((0, *ends)))
             return
-        if dim != "r" or not any("R" in text for text in frame.letters.values()):
+        windowed = [frame for frame in frames if any("R" in each for each in frame.letters.values())]
+        if dim != "r" or not windowed:
             yield _Segment(0, count)
             return
-        windows = frame.windows(self._cut[dim])
+        if len(frames) > 1:
+            raise self._unfit("its parts need rows of their own")
+        windows = windowed[0].windows(self._cut[dim])
         self._most_rows = max(window.count for window in windows)
         if any(window.count < 1 for window in windows):
             raise self._unfit("some rows of its output depend on none of its input")
@@ -762,20 +838,13 @@ class Builder:
         return tuple(spans)
 
     def _moves(
-        self,
-        name: str,
-        part: Part,
-        written: Sequence[str],
-        buffers: dict[str, int],
-        rooms: dict[str, int],
-        plain: Op,
-        letters: Mapping[str, str],
+        self, name: str, operands: _Operands
     ) -> tuple[list[Statement], list[Statement]]:
-        """Loads of an operand before a call, and stores after it."""
+        """Loads of an operand before calls, and stores after them."""
         if name in self._tables:
             self._staged = max(self._staged, self._tables[name].request_bytes)
             return [], []
-        tensor, home = self._whole[name], self._homes.get(name)
+        tensor, part, home = self._whole[name], operands.parts[name], self._homes.get(name)
         first: list[Statement] = []
         if home is not None:
             weight = self._weight
@@ -789,34 +858,22 @@ class Builder:
             gathered(tensor, part)  # or it cannot be
         size_bytes = _FLOAT * math.prod(
             max(self._most_rows, span.count) if letter == "R" else span.count
-            for letter, span in zip(letters[name], part, strict=True)
+            for letter, span in zip(operands.letters[name], part, strict=True)
         )
         if tensor.tile:
             self._staged = max(self._staged, image_layout(tensor).request_bytes)
             image_part(tensor, part)  # or it cannot be
-            if name in written:
+            if name in operands.written:
                 self._expect_whole_tiles(tensor, part)
-        if name not in buffers:
-            taken = None
-            if name == plain.output:
-                taken = next(
-                    (
-                        plain.inputs[position]
-                        for position in kind_of(plain).in_place
-                        if position < len(plain.inputs)
-                        and letters[plain.inputs[position]] == letters[name]
-                        and plain.inputs[position] in buffers
-                        and plain.inputs.count(plain.inputs[position]) == 1
-                        and rooms.get(plain.inputs[position]) == size_bytes
-                    ),
-                    None,
-                )
-            buffers[name] = buffers[taken] if taken is not None else self._buffer(size_bytes)
-            rooms[name] = size_bytes
-        move = Move(tensor, part, buffers[name], home=None if home is None else home.buffer)
-        if name not in written or name in plain.updates:
+        if name not in operands.buffers:
+            taken = operands.overwritten_by(name, size_bytes)
+            at = self._buffer(size_bytes) if taken is None else operands.buffers[taken]
+            operands.buffers[name], operands.rooms[name] = at, size_bytes
+        at = operands.buffers[name]
+        move = Move(tensor, part, at, home=None if home is None else home.buffer)
+        if name not in operands.producers:
             first.append(move)
-        return first, [replace(move, stores=True)] if name in written else []
+        return first, [replace(move, stores=True)] if name in operands.written else []
 
     def _inside(self, name: str, part: Part) -> tuple[Tensor, Part]:
         """A loaded tensor, or its slice, as it is in its buffer, and a part of it there."""
@@ -840,10 +897,10 @@ class Builder:
         self,
         frame: Frame,
         number: int,
-        parts: Mapping[str, Part],
+        operands: _Operands,
         segments: Mapping[str, _Segment],
-        buffers: Mapping[str, int],
     ) -> list[Statement]:
+        parts, buffers = operands.parts, operands.buffers
         if not self._tables.keys().isdisjoint(frame.op.inputs):
             return [self._lookup(frame.op, parts, buffers)]
         window = segments["r"].window if "r" in segments else None
@@ -860,9 +917,9 @@ class Builder:
         within: tuple[tuple[str, int], ...] = ()
         if RECORD_BYTES in piece.op.attributes:
             within = self._within_sample(frame.op.output or "", parts)
-            if self._only is not None:
+            if self._sketched is not None:
                 return [KernelCall(piece.op, {}, within)]
-        elif self._only is not None:
+        elif self._sketched is not None:
             return []
         variant = number, shapes, padding, terms
         if variant not in self._seen:

@@ -3,17 +3,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from dataclasses import replace
 
 from poetfw.ir import Attribute, Op, Tensor
 from poetfw.ops.base import KINDS, LossKind, OpKind
-from poetfw.ops.nests import Builder, Loads, Nest, Pieces
+from poetfw.ops.nests import Builder, Loads, Nest, Order, Pieces
 from poetfw.ops.streamed import LoadedOp, StreamedForward, StreamedKind, WrappingKind
 from poetfw.ops.update import UpdateKind
 
 _PREFIX = "pieced_"
-_LOOPS, _CUT, _KEPT, _APART = "loops", "cut", "kept", "apart"
+_LOOPS, _CUT, _KEPT, _ORDER = "loops", "cut", "kept", "order"
 
 
 class PiecedOp(WrappingKind):
@@ -22,10 +22,10 @@ class PiecedOp(WrappingKind):
     Inputs, output, updates and attributes are those of the wrapped op, with attributes `loops`, the
     dimensions along which it is cut, a letter each from the outermost loop on, `cut`, the extents
     of a piece along these, `kept`, positions of the stored inputs that are loaded as a whole
-    before the loops, and `apart`, 1 if its plain ops run one after the other.
+    before the loops, and `order`, that of its plain ops if it is not in turn.
     """
 
-    own_attributes = (_LOOPS, _CUT, _KEPT, _APART)
+    own_attributes = (_LOOPS, _CUT, _KEPT, _ORDER)
 
     def __init__(self, kind: OpKind) -> None:
         """Wrap an operator."""
@@ -52,13 +52,15 @@ class PiecedOp(WrappingKind):
     def pieces(self, op: Op, tensors: Mapping[str, Tensor]) -> Pieces:
         """Those that its attributes say."""
         kept = op.integers(_KEPT) if _KEPT in op.attributes else ()
-        apart = _APART in op.attributes
-        return Pieces(str(op.attributes[_LOOPS]), op.integers(_CUT), kept, apart)
+        order = Order(str(op.attributes.get(_ORDER, "")))
+        return Pieces(str(op.attributes[_LOOPS]), op.integers(_CUT), kept, order)
 
-    def sketch(self, op: Op, tensors: Mapping[str, Tensor], pieces: Pieces, only: int) -> Nest:
-        """Moves of one plain op, without calls; those of streamed tensors are the first's."""
+    def sketch(
+        self, op: Op, tensors: Mapping[str, Tensor], pieces: Pieces, numbers: Collection[int]
+    ) -> Nest:
+        """Moves of some plain ops, without calls; those of streamed tensors are the first's."""
         plain, loads = self.plain(op), self.loads_in(op, tensors, pieces.loops)
-        return Builder(op, plain, loads, tensors, pieces, only).nest()
+        return Builder(op, plain, loads, tensors, pieces, numbers).nest()
 
 
 def plain_name(kind: str) -> str:
@@ -77,8 +79,8 @@ def pieced(op: Op, pieces: Pieces) -> Op:
     attributes: dict[str, Attribute] = {_LOOPS: pieces.loops, _CUT: pieces.cut}
     if pieces.kept:
         attributes[_KEPT] = pieces.kept
-    if pieces.apart:
-        attributes[_APART] = 1
+    if pieces.order:
+        attributes[_ORDER] = pieces.order.value
     return replace(op, kind=kind, attributes={**op.attributes, **attributes})
 
 

@@ -9,7 +9,7 @@ from dataclasses import dataclass, field, replace
 from functools import cache
 from itertools import combinations, permutations, product
 from types import MappingProxyType
-from typing import NamedTuple
+from typing import NamedTuple, Protocol
 
 from poetfw.common.errors import ModelError
 from poetfw.ir import Dtype, Graph, Op, Tensor
@@ -20,6 +20,7 @@ from poetfw.ops.nests import (
     Frame,
     Loads,
     Nest,
+    Order,
     Pieces,
     cut_axes,
     frame_of,
@@ -40,6 +41,37 @@ REQUEST_BYTES = 495
 """Bytes that take as long as the latency of a request."""
 
 
+class Tiling(Protocol):
+    """Tiles of stored tensors."""
+
+    def tile_of(self, tensor: Tensor, unit: int = 0) -> Tile:
+        """Channels and rows of a tensor's tiles.
+
+        Args:
+            tensor: the tensor.
+            unit: a number that the extent of a tile divides along channels of images, along
+                features of other tensors; 0 without one.
+        """
+
+    def key(self, tensor: Tensor) -> tuple[int, ...]:
+        """Numbers on which the tiles of a tensor of its shape depend, for any unit."""
+
+
+@dataclass(frozen=True)
+class GivenTiles:
+    """Tiles that are given for each tensor by name."""
+
+    tiles: Mapping[str, Tile]
+
+    def tile_of(self, tensor: Tensor, unit: int = 0) -> Tile:
+        """Those of the tensor, whatever the unit."""
+        return self.tiles[tensor.name]
+
+    def key(self, tensor: Tensor) -> tuple[int, ...]:
+        """The tile."""
+        return self.tiles[tensor.name]
+
+
 @dataclass(frozen=True)
 class TilePolicy:
     """Rule for the tiles of stored tensors.
@@ -55,13 +87,7 @@ class TilePolicy:
     smaller: Mapping[str, int] = field(default_factory=dict)
 
     def tile_of(self, tensor: Tensor, unit: int = 0) -> Tile:
-        """Channels and rows of a tensor's tiles.
-
-        Args:
-            tensor: the tensor.
-            unit: a number that the extent of a tile divides along channels of images, along
-                features of other tensors; 0 without one.
-        """
+        """The largest tiles that the rule allows."""
         size_bytes = self.smaller.get(tensor.name, self.size_bytes)
         channels, rows = divided_by_tiles(tensor, unit)
         row_bytes = image_of(tensor.shape)[2] * Dtype.F32.size_bytes
@@ -70,6 +96,10 @@ class TilePolicy:
             most = self.rows * _FEATURES, max(_FEATURES, size_bytes // row_bytes)
         tile_rows = _largest(rows, min(most))
         return _largest(channels, size_bytes // (tile_rows * row_bytes)), tile_rows
+
+    def key(self, tensor: Tensor) -> tuple[int, ...]:
+        """Limits of rows and payload."""
+        return self.rows, self.smaller.get(tensor.name, self.size_bytes)
 
     def halved(self, names: Iterable[str], least_bytes: int) -> TilePolicy:
         """The rule with payloads of half the size for some tensors, down to a least one."""
@@ -96,8 +126,9 @@ def tiles_nearby(tensor: Tensor, unit: int, most_bytes: int) -> Iterator[Tile]:
         most_bytes: largest payload of a tile.
     """
     options = []
-    for whole, extent in zip(divided_by_tiles(tensor, unit), tensor.tile, strict=True):
-        divisors = _divisors(whole)
+    ways = (divided_by_tiles(tensor, each) for each in (unit, 0))
+    for by_unit, whole, extent in zip(*ways, tensor.tile, strict=True):
+        divisors = _divisors(whole if by_unit % extent else by_unit)
         at = divisors.index(extent)
         options.append(divisors[max(0, at - 1) : at + 2])
     row_bytes = image_of(tensor.shape)[2] * Dtype.F32.size_bytes
@@ -318,7 +349,7 @@ def _every_choice(
     kind = KINDS[pieced_name(op.kind)]
     assert isinstance(kind, PiecedOp)
     loads = kind.loads(op, tensors)
-    yield from _choices_with(op, tensors, kind, loads)
+    yield from _choices_with(op, tensors, kind, loads, continues=continues)
     plain = kind.plain(op)[0]
     frame = frame_of(plain, tensors)
     if (
@@ -329,27 +360,35 @@ def _every_choice(
         and frame is not None
         and frame.summed == "i"
     ):
-        yield from _choices_with(op, tensors, kind, loads.by_columns())
+        yield from _choices_with(op, tensors, kind, loads.by_columns(), continues=continues)
 
 
 def _choices_with(
-    op: Op, tensors: Mapping[str, Tensor], kind: PiecedOp, loads: Loads
+    op: Op, tensors: Mapping[str, Tensor], kind: PiecedOp, loads: Loads, *, continues: bool
 ) -> Iterator[PieceChoice]:
-    """All pieces with some loads; plain ops have no loops in common but the outermost one."""
+    """All pieces with some loads, in each order of the plain ops."""
     plain, weight = kind.plain(op), loads.weight
     fixed = {} if weight is None else {weight.dim: weight.channels}
     outermost = weight.dim if weight is not None and weight.updated else ""
     streamed = () if weight is None else weight.tensors
     frames = [frame_of(each, tensors) for each in plain]
-    sums = any(each is not None and each.summed == outermost != "" for each in frames)
+    orders = [Order.IN_TURN]
+    if len(plain) > 1:
+        sums = any(each is not None and each.summed == outermost != "" for each in frames)
+        orders += [Order.APART] if sums else []
+        orders += [Order.TOGETHER] if all(frames) else []
     subsets = list(_subsets(_worth_keeping(op, plain, outermost, tensors)))
-    for kept, apart in product(subsets, (False, True) if sums and len(plain) > 1 else (False,)):
+    for kept, order in product(subsets, orders):
+        together = order is Order.TOGETHER
+        numbers = range(len(plain))
         options = []
-        for number, each in enumerate(plain):
+        for group in [numbers] if together else [[number] for number in numbers]:
+            grouped = [frames[number] for number in group]
             parts: list[tuple[str, _Part]] = []
-            for loops, cut in _cuts(each, fixed, outermost, streamed, tensors):
+            cuts = _cuts(grouped, fixed, outermost, streamed, tensors, sums=together and continues)
+            for loops, cut in cuts:
                 try:
-                    nest = kind.sketch(op, tensors, Pieces(loops, cut, kept, apart), number)
+                    nest = kind.sketch(op, tensors, Pieces(loops, cut, kept, order), group)
                 except ModelError:
                     continue
                 room = (nest.staging, nest.own - nest.staging, nest.workspace_bytes - nest.own)
@@ -360,7 +399,7 @@ def _choices_with(
             sizes = {dim: size for _, part in chosen for dim, size in part.choice.items()}
             rooms = zip(*(part.room for _, part in chosen), strict=True)
             cost = sum(part.cost for _, part in chosen)
-            pieces = Pieces(loops, tuple(sizes[dim] for dim in loops), kept, apart)
+            pieces = Pieces(loops, tuple(sizes[dim] for dim in loops), kept, order)
             yield PieceChoice(pieces, cost, sum(map(max, rooms)))
 
 
@@ -385,44 +424,62 @@ def _subsets(positions: Sequence[int]) -> Iterator[tuple[int, ...]]:
 
 
 def _cuts(
-    op: Op,
+    frames: Sequence[Frame | None],
     fixed: Mapping[str, int],
     outermost: str,
     streamed: Collection[str],
     tensors: Mapping[str, Tensor],
+    *,
+    sums: bool,
 ) -> Iterator[tuple[str, tuple[int, ...]]]:
-    """Loops of a plain op, and the extents of pieces along them, that may be possible.
+    """Loops that plain ops have in common, and the extents of pieces along them, as are possible.
 
     Nothing is loaded again in a loop over a dimension of all that is moved. So without a streamed
     weight, such loops are around the others, in pieces as small as tiles let them be, or there are
-    none.
+    none. With `sums`, there are loops over terms of sums, too.
     """
-    frame = frame_of(op, tensors)
-    if frame is None:
+    seen = [frame for frame in frames if frame is not None]
+    if len(seen) < len(frames):
         yield "", ()
         return
-    moved = [name for name in frame.letters if tensors[name].tile or name in streamed]
+    letters = {name: text for frame in seen for name, text in frame.letters.items()}
+    written = [(frame, name) for frame in seen for name in results_of(frame.op)]
+    moved = [name for name in letters if tensors[name].tile or name in streamed]
+    extents = {
+        dim: extent
+        for dim, extent in seen[0].extents.items()
+        if all(dim in frame.extents for frame in seen)
+    }
+    summed = {frame.summed for frame in seen}
     options: list[list[tuple[str, int]]] = []
     around = outermost
-    for dim, extent in frame.extents.items():
-        if dim == frame.summed and dim not in fixed:
+    for dim, extent in extents.items():
+        if dim in summed and dim not in fixed and not sums:
             continue
-        unit = math.lcm(1, *(_unit(frame, dim, tensors[name]) for name in results_of(op)))
-        extents = [each for each in _divisors(extent) if each % unit == 0 or each == extent]
+        unit = math.lcm(1, *(_unit(frame, dim, tensors[name]) for frame, name in written))
+        sizes = [each for each in _divisors(extent) if each % unit == 0 or each == extent]
         if dim in fixed:
-            extents = [size for size in extents if size == fixed[dim]]
-        elif frame.summed in fixed and any(dim in frame.letters.get(each, "") for each in streamed):
-            extents = [extent]  # a slice of the weight has all of them
+            sizes = [size for size in sizes if size == fixed[dim]]
+        elif summed & fixed.keys() and any(dim in letters.get(each, "") for each in streamed):
+            sizes = [extent]  # a slice of the weight has all of them
         elif dim == "n":  # one sample, or all
-            extents = [size for size in extents if size in (1, extent)]
-        elif not streamed and all(dim in frame.letters[name] for name in moved):
-            whole = math.lcm(unit, *(_unit(frame, dim, tensors[name]) for name in moved))
-            least = (unit, min((each for each in extents if each % whole == 0), default=extent))
-            extents = [size for size in extents if size in (*least, extent)]
+            sizes = [size for size in sizes if size in (1, extent)]
+        elif not streamed and all(dim in letters[name] for name in moved):
+            whole = math.lcm(
+                unit,
+                *(
+                    _unit(frame, dim, tensors[name])
+                    for frame in seen
+                    for name in frame.letters
+                    if name in moved
+                ),
+            )
+            least = (unit, min((each for each in sizes if each % whole == 0), default=extent))
+            sizes = [size for size in sizes if size in (*least, extent)]
             around += dim
-        options.append([(dim, size) for size in extents])
-    for sizes in product(*options):
-        cut = {dim: size for dim, size in sizes if size < frame.extents[dim]}
+        options.append([(dim, size) for size in sizes])
+    for choice in product(*options):
+        cut = {dim: size for dim, size in choice if size < extents[dim]}
         for order in permutations(dim for dim in cut if dim not in around):
             loops = (*(dim for dim in around if dim in cut), *order)
             yield "".join(loops), tuple(cut[dim] for dim in loops)

@@ -23,9 +23,11 @@ from poetfw.ir import Graph, Op, Role, Tensor
 from poetfw.memory import resident_bytes
 from poetfw.ops import kind_of
 from poetfw.planning.pieces import (
+    GivenTiles,
     PieceSearch,
     Tile,
     TilePolicy,
+    Tiling,
     channel_units,
     operand_roots,
     unit_of,
@@ -52,6 +54,9 @@ _ROWS = (8, 4, 2)
 
 _FREED_SHARE = 1 / 32
 """Share of the room that a lower threshold must free to be tried."""
+
+_ROUNDS = 3
+"""Most rounds of better tiles of stored tensors, and of weights."""
 
 _SMALLEST_TILE = 496
 _LARGEST_TILE = 16384
@@ -255,7 +260,20 @@ class _Storing:
         if best is None:
             return None
         (excess, _), streamed, tiles = best
-        return self._stored(streamed, tiles if excess else self._better_tiles(streamed, tiles))
+        return self._stored(*((streamed, tiles) if excess else self._better(streamed, tiles)))
+
+    def _better(
+        self, streamed: Program, tiles: dict[str, Tile]
+    ) -> tuple[Program, dict[str, Tile]]:
+        """Tiles with which ops move less, of stored tensors and of weights in turn."""
+        for _ in range(_ROUNDS):
+            tiles = self._better_tiles(streamed, tiles)
+            before = streamed
+            with suppress(OutOfTime):
+                streamed = self._streamed_by(GivenTiles(tiles))
+            if streamed == before:
+                break
+        return streamed, tiles
 
     def _better_tiles(self, streamed: Program, tiles: Mapping[str, Tile]) -> dict[str, Tile]:
         """Tiles with which ops move less than with those, which fit."""
@@ -272,11 +290,15 @@ class _Storing:
         """The program with tiles by a rule, in the pieces and tiles of weights that are best."""
         return self._stored(*self._tiles_by(policy))
 
+    def _streamed_by(self, tiling: Tiling) -> Program:
+        """The program with streamed weights in the best tiles for those of stored tensors."""
+        weights = self.deadline.during(self.weights)
+        tiles = {each.weight.name: self.weight_tile(each, tiling) for each in weights}
+        return stream(self.program, tiles, self.loaded)
+
     def _tiles_by(self, policy: TilePolicy) -> tuple[Program, dict[str, Tile]]:
         """The program with streamed weights in the best tiles, and those of stored tensors."""
-        weights = self.deadline.during(self.weights)
-        tiles = {each.weight.name: self.weight_tile(each, policy) for each in weights}
-        streamed = stream(self.program, tiles, self.loaded)
+        streamed = self._streamed_by(policy)
         units = channel_units(streamed.training, streamed.evaluation)
         return streamed, {
             tensor.name: policy.tile_of(tensor, units.get(tensor.name, 0))
@@ -293,34 +315,34 @@ class _Storing:
             lambda op, tensors, waiting: self.search.choose(op, tensors, self.room - waiting),
         )
 
-    def weight_tile(self, weight: StreamableWeight, policy: TilePolicy) -> tuple[int, ...]:
+    def weight_tile(self, weight: StreamableWeight, tiling: Tiling) -> tuple[int, ...]:
         """The tile of a weight with which the ops of its layer have the least traffic.
 
         That of a layer that is alike is remembered.
         """
         layer = [self.plain[name] for name in weight.ops]
-        seen = [(op.kind, *op.attributes.items(), *self._seen(op, policy)) for op in layer]
-        key = policy.rows, self.waiting.get(weight.forward, 0), tuple(seen)
+        seen = [(op.kind, *op.attributes.items(), *self._seen(op, tiling)) for op in layer]
+        key = self.waiting.get(weight.forward, 0), tuple(seen)
         if key not in self.known:
-            self.known[key] = self._weight_tile(weight, policy)
+            self.known[key] = self._weight_tile(weight, tiling)
         return self.known[key]
 
-    def _seen(self, op: Op, policy: TilePolicy) -> Iterator[tuple[object, ...]]:
-        """Properties of an op's operands on which its pieces depend, with the payload of tiles."""
+    def _seen(self, op: Op, tiling: Tiling) -> Iterator[tuple[object, ...]]:
+        """Properties of an op's operands on which its pieces depend."""
         names = (*op.inputs, *op.updates, *([op.output] if op.output else ()))
         for name in names:
             tensor = self.windowed.by_name[name]
             root = self.windowed.by_name[tensor.base or name]
-            size = policy.smaller.get(root.name, policy.size_bytes)
-            stored = (root.shape, size, tensor.offset_bytes) if root.name in self.chosen else ()
-            yield names.index(name), tensor.shape, tensor.role, stored
+            stored = root.name in self.chosen
+            tile = (root.shape, tiling.key(root), tensor.offset_bytes) if stored else ()
+            yield names.index(name), tensor.shape, tensor.role, tile
 
-    def _weight_tile(self, weight: StreamableWeight, policy: TilePolicy) -> tuple[int, ...]:
+    def _weight_tile(self, weight: StreamableWeight, tiling: Tiling) -> tuple[int, ...]:
         """The same; tiles are tried in the order of a bound, until no other one can be better."""
         candidates = []
         rooms = self.room - self.waiting.get(weight.forward, 0), self.room
         for tile in _weight_tiles(weight, self.search.continues):
-            cases = self.cases(weight, tile, policy)
+            cases = self.cases(weight, tile, tiling)
             bounds = [
                 self.search.bound(*case, room) for case, room in zip(cases, rooms, strict=False)
             ]
@@ -341,20 +363,20 @@ class _Storing:
         return best[1]
 
     def cases(
-        self, weight: StreamableWeight, tile: tuple[int, ...], policy: TilePolicy
+        self, weight: StreamableWeight, tile: tuple[int, ...], tiling: Tiling
     ) -> list[tuple[Op, dict[str, Tensor]]]:
         """The ops of a layer with a tile of its weight, and their tensors."""
         layer = [self.plain[name] for name in weight.ops]
         tiled = [replace(op, attributes={**op.attributes, "tile": tile}) for op in layer]
-        return [(op, self._tensors(op, policy)) for op in tiled]
+        return [(op, self._tensors(op, tiling)) for op in tiled]
 
-    def _tensors(self, op: Op, policy: TilePolicy) -> dict[str, Tensor]:
+    def _tensors(self, op: Op, tiling: Tiling) -> dict[str, Tensor]:
         unit = unit_of(op)
         return operands_in_storage(
             op,
             self.windowed.by_name,
             self.chosen,
-            lambda root: policy.tile_of(root, unit if root.name == op.output else 0),
+            lambda root: tiling.tile_of(root, unit if root.name == op.output else 0),
         )
 
 
