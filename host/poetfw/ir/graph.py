@@ -136,6 +136,7 @@ class Op:
         attributes: parameters of the operator beyond shapes.
         updates: names of the persistent tensors it writes in place.
         backward: True if it belongs to the backward pass.
+        joined: ops that it runs together, in order; empty for most.
     """
 
     name: str
@@ -145,13 +146,14 @@ class Op:
     attributes: Mapping[str, Attribute] = field(default_factory=_no_attributes)
     updates: tuple[str, ...] = ()
     backward: bool = False
+    joined: tuple[Op, ...] = ()
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "attributes", MappingProxyType(dict(self.attributes)))
 
     def __hash__(self) -> int:
         fields = self.name, self.kind, self.inputs, self.output, self.updates, self.backward
-        return hash((*fields, frozenset(self.attributes.items())))
+        return hash((*fields, frozenset(self.attributes.items()), self.joined))
 
     def integer(self, name: str) -> int:
         """Integer value of attribute `name`."""
@@ -176,6 +178,35 @@ class Op:
         value = self.attributes[name]
         assert isinstance(value, tuple), name
         return value
+
+    def to_json(self) -> dict[str, Any]:
+        """Op as plain JSON values."""
+        return {
+            "name": self.name,
+            "kind": self.kind,
+            "inputs": list(self.inputs),
+            "output": self.output,
+            "attributes": {
+                k: list(v) if isinstance(v, tuple) else v for k, v in self.attributes.items()
+            },
+            "updates": list(self.updates),
+            "backward": self.backward,
+        } | ({"joined": [part.to_json() for part in self.joined]} if self.joined else {})
+
+    @staticmethod
+    def from_json(document: Mapping[str, Any]) -> Op:
+        """Read an op from the values of `to_json`; raises what malformed values raise."""
+        attributes = document["attributes"].items()
+        return Op(
+            name=document["name"],
+            kind=document["kind"],
+            inputs=tuple(document["inputs"]),
+            output=document["output"],
+            attributes={k: tuple(v) if isinstance(v, list) else v for k, v in attributes},
+            updates=tuple(document["updates"]),
+            backward=document["backward"],
+            joined=tuple(map(Op.from_json, document.get("joined", ()))),
+        )
 
 
 @dataclass(frozen=True)
@@ -324,20 +355,7 @@ class Graph:
                 | ({"tile": list(t.tile), "image": list(t.image)} if t.tile else {})
                 for t in self.tensors
             ],
-            "ops": [
-                {
-                    "name": op.name,
-                    "kind": op.kind,
-                    "inputs": list(op.inputs),
-                    "output": op.output,
-                    "attributes": {
-                        k: list(v) if isinstance(v, tuple) else v for k, v in op.attributes.items()
-                    },
-                    "updates": list(op.updates),
-                    "backward": op.backward,
-                }
-                for op in self.ops
-            ],
+            "ops": [op.to_json() for op in self.ops],
         }
 
     @staticmethod
@@ -369,21 +387,7 @@ class Graph:
                     )
                     for t in document["tensors"]
                 ),
-                ops=tuple(
-                    Op(
-                        name=op["name"],
-                        kind=op["kind"],
-                        inputs=tuple(op["inputs"]),
-                        output=op["output"],
-                        attributes={
-                            k: tuple(v) if isinstance(v, list) else v
-                            for k, v in op["attributes"].items()
-                        },
-                        updates=tuple(op["updates"]),
-                        backward=op["backward"],
-                    )
-                    for op in document["ops"]
-                ),
+                ops=tuple(map(Op.from_json, document["ops"])),
             )
         except (KeyError, TypeError, ValueError, AttributeError) as error:
             raise ModelError(f"the graph's JSON is malformed: {error!r}") from error

@@ -19,6 +19,7 @@ from poetfw.ops.base import (
     kind_of,
 )
 from poetfw.ops.continued import register_continued
+from poetfw.ops.joined import join, register_joined
 from poetfw.ops.layouts import ImageLayout, TileLayout, image_layout
 from poetfw.ops.nests import TileTraffic
 from poetfw.ops.pieces import PiecedOp, pieced, register_pieced
@@ -56,6 +57,7 @@ __all__ = [
     "image_layout",
     "infer_output",
     "is_update",
+    "join",
     "kind_of",
     "layouts_of",
     "pieced",
@@ -68,5 +70,6 @@ for _module in sorted(found.name for found in iter_modules(__path__)):
     import_module(f"{__name__}.{_module}")
 register_fused_updates()
 register_streamed()
+register_joined()
 register_pieced()
 register_continued()

@@ -284,6 +284,8 @@ class OpKind(ABC):
     summed: ClassVar[str] = ""
     """Dimension of its axes over which it sums in order, with a kernel variant
     `<function>_continued_f32` that adds to the result (`poetfw.ops.continued`); empty without."""
+    carries: ClassVar[tuple[int, ...]] = ()
+    """Positions of inputs whose errors `carried` knows the effect of."""
     summed_unit: ClassVar[int] = 1
     """Extent of that dimension whose terms are summed before their sum is added to the result."""
 
@@ -364,6 +366,30 @@ class OpKind(ABC):
             gamma(count) * np.abs(value) + SMALLEST_NORMAL
             for value in self.results(op, inputs, updates)
         )
+
+    def carried(
+        self,
+        op: Op,
+        inputs: Sequence[Array],
+        errors: Sequence[Array],
+        updates: Sequence[Array],
+    ) -> Bounds:
+        """Bounds of what results change by in exact arithmetic if inputs are off.
+
+        The default is that of ops whose output is linear in the inputs at positions `carries`
+        together, with coefficients that are sums of products of the others, or changes by less.
+
+        Args:
+            op: the op.
+            inputs: values of the inputs in float64.
+            errors: bounds of the errors of those at positions `carries`, 0 for others.
+            updates: values of updated tensors before the op, in float64.
+        """
+        pairs = enumerate(zip(inputs, errors, strict=True))
+        given = [error if k in self.carries else magnitude(value) for k, (value, error) in pairs]
+        change = self.compute(op, given, updates)
+        assert change is not None, op.kind
+        return (change,)
 
     def parts(self, op: Op, graph: Graph) -> Parts | None:
         """Ops of which it consists, and whose costs add up to its own.

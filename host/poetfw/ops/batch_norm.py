@@ -464,6 +464,7 @@ class BatchNormBackwardAffine(_OverImage):
     """
 
     name = "batch_norm_backward_affine"
+    carries = (2,)
     positive = (1,)
     function = "backward_affine"
     images = (0, 2)
@@ -485,6 +486,18 @@ class BatchNormBackwardAffine(_OverImage):
         centred, inverse = _centred(x, statistics, op.number("eps"))
         return np.stack([_channel_sum(dy * centred) * inverse.reshape(-1), _channel_sum(dy)])
 
+    def carried(
+        self,
+        op: Op,
+        inputs: Sequence[Array],
+        errors: Sequence[Array],
+        updates: Sequence[Array],
+    ) -> Bounds:
+        x, statistics, _ = inputs
+        centred, inverse = _centred(x, statistics, op.number("eps"))
+        of_dgamma = _channel_sum(errors[2] * np.abs(centred)) * inverse.reshape(-1)
+        return (np.stack([of_dgamma, _channel_sum(errors[2])]),)
+
     def error_bounds(self, op: Op, inputs: Sequence[Array], updates: Sequence[Array]) -> Bounds:
         # of dgamma: centring, the product, the sums; eps, its sum and root count 2; the division
         x, statistics, dy = inputs
@@ -503,6 +516,7 @@ class BatchNormBackwardInput(_OverImage):
     """
 
     name = "batch_norm_backward_input"
+    carries = (3, 4)
     positive = (1,)
     in_place = (0, 4)
     function = "backward_input"
@@ -517,6 +531,20 @@ class BatchNormBackwardInput(_OverImage):
         dgamma, dbeta = _per_channel(daffine, x.ndim)
         count = _count(x.shape)
         return scale * inverse * (dy - dbeta / count - centred * (inverse * dgamma / count))
+
+    def carried(
+        self,
+        op: Op,
+        inputs: Sequence[Array],
+        errors: Sequence[Array],
+        updates: Sequence[Array],
+    ) -> Bounds:
+        x, statistics, affine, *_ = inputs
+        centred, inverse = _centred(x, statistics, op.number("eps"))
+        scale, _ = _per_channel(affine, x.ndim)
+        of_dgamma, of_dbeta = _per_channel(errors[3], x.ndim)
+        slope = np.abs(centred) * inverse * of_dgamma
+        return (np.abs(scale) * inverse * (errors[4] + (of_dbeta + slope) / _count(x.shape)),)
 
     def error_bounds(self, op: Op, inputs: Sequence[Array], updates: Sequence[Array]) -> Bounds:
         # The scale counts 3 (deviation 2, division 1), its product 1. Of dy: two differences. Of

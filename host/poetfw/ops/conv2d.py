@@ -286,6 +286,7 @@ class Conv2dBackwardBias(OpKind):
     """Input dy [N,O,OH,OW]; db [O] = Σ dy over samples and positions."""
 
     name = "conv2d_backward_bias"
+    carries = (0,)
 
     def infer(self, op: Op, inputs: Sequence[Tensor]) -> tuple[Shape, Dtype]:
         expect_floats(op, inputs, 1)

@@ -70,6 +70,7 @@ class Add(Elementwise):
     """Inputs a, b of one shape; y = a + b. Also how gradients are summed where paths join."""
 
     name = "add"
+    carries = (0, 1)
     cancels = False  # one rounding, of the sum itself
     inputs_count = 2
     source = "elementwise"

@@ -206,6 +206,7 @@ class LinearBackwardBias(OpKind):
     """Input dy [N,O]; db [O] = Σ dy over samples."""
 
     name = "linear_backward_bias"
+    carries = (0,)
 
     def infer(self, op: Op, inputs: Sequence[Tensor]) -> tuple[Shape, Dtype]:
         expect_floats(op, inputs, 1)

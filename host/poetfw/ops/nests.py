@@ -21,13 +21,16 @@ from typing import NamedTuple
 from poetfw.common.errors import ModelError
 from poetfw.common.transfer import BLOCK_BYTES, page_bytes
 from poetfw.ir import Attribute, Dtype, Graph, Op, Role, Tensor
-from poetfw.ops.base import Axes, RowWindow, Shape, kind_of
+from poetfw.ops.base import LETTERS, Axes, RowWindow, Shape, kind_of
 from poetfw.ops.continued import continued_name
 from poetfw.ops.layouts import ImageLayout, TileLayout, aligned, image_layout
 from poetfw.ops.load import RECORD_BYTES, first_byte
 
 _FLOAT = Dtype.F32.size_bytes
 _CRC_BYTES = 4
+
+_PREFERRED = f"ionrct{LETTERS}"
+"""Letters of dimensions, the first of which is taken where ops have several for one."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -496,6 +499,68 @@ def _framed(op: Op, held: tuple[tuple[str, Shape, Dtype, Role], ...]) -> Frame |
     return Frame(op, tensors, axes, extents)
 
 
+def joint_frames(plain: Sequence[Op], tensors: Mapping[str, Tensor]) -> tuple[Frame, ...] | None:
+    """Frames of ops that have loops in common: what they see along an axis has one letter.
+
+    An axis along which one of them cannot be cut has none. None if one runs on whole tensors only.
+    """
+    names = dict.fromkeys(name for op in plain for name in (*op.inputs, *results_of(op)))
+    held = tuple((t.name, t.shape, t.dtype, t.role) for t in map(tensors.__getitem__, names))
+    return _jointly_framed(tuple(plain), held)
+
+
+@lru_cache(maxsize=1024)
+def _jointly_framed(
+    plain: tuple[Op, ...], held: tuple[tuple[str, Shape, Dtype, Role], ...]
+) -> tuple[Frame, ...] | None:
+    tensors = {each[0]: Tensor(*each) for each in held}
+    frames = []
+    for op in plain:
+        frame = frame_of(op, tensors)
+        if frame is None:
+            return None
+        frames.append(frame)
+    along: dict[tuple[str, int], set[tuple[int, str]]] = {}  # number of the op, and its letter
+    for number, frame in enumerate(frames):
+        for name, letters in frame.letters.items():
+            for axis, letter in enumerate(letters):
+                along.setdefault((name, axis), set()).add((number, letter))
+    same = {each: {each} for seen in along.values() for each in seen if each[1] not in ".R"}
+    uncut: list[tuple[int, str]] = []
+    for seen in along.values():
+        dims = [(number, letter.lower()) for number, letter in seen if letter != "."]
+        if len({letter == "." for _, letter in seen}) > 1 or any(each[1] == "R" for each in seen):
+            uncut += dims
+        for other in dims[1:]:
+            joint = same.setdefault(dims[0], {dims[0]}) | same.setdefault(other, {other})
+            same |= dict.fromkeys(joint, joint)
+    named: dict[tuple[int, str], str] = {}
+    for each in sorted(same):
+        if each not in named:
+            wanted = sorted((letter for _, letter in same[each]), key=_PREFERRED.index)
+            taken = set(named.values())
+            letter = next(letter for letter in (*wanted, *LETTERS) if letter not in taken)
+            named |= dict.fromkeys(same[each], letter)
+    for each in uncut:
+        named |= dict.fromkeys(same[each], ".")
+    return tuple(_renamed(frame, number, named) for number, frame in enumerate(frames))
+
+
+def _renamed(frame: Frame, number: int, named: Mapping[tuple[int, str], str]) -> Frame:
+    """A frame with other letters; `.` for those along which it is not cut."""
+    letters = {
+        letter: named.get((number, letter.lower()), ".")
+        for text in (*frame.axes.inputs, *frame.axes.results)
+        for letter in text
+    }
+    table = str.maketrans(letters)
+    inputs, results = (tuple(each.translate(table) for each in axes) for axes in frame.axes)
+    extents = {named[number, dim]: extent for dim, extent in frame.extents.items()}
+    extents.pop(".", None)
+    summed = named[number, frame.summed].replace(".", "") if frame.summed else ""
+    return Frame(frame.op, frame.tensors, Axes(inputs, results), extents, summed)
+
+
 class _Operands:
     """Operands of ops that have all loops in common.
 
@@ -535,7 +600,8 @@ class _Operands:
         for name, text in moving.items():
             moved = (own.index(each) + 1 for each in text.lower() if each in own)
             self.by_level[max(moved, default=0)].append(name)
-        self.written = {name for frame in frames for name in results_of(frame.op)}
+        results = {name for frame in frames for name in results_of(frame.op)}
+        self.written = results.intersection(results_of(op))
         self.producers = {frame.op.output: frame.op for frame in frames if frame.op.output}
         self.parts: dict[str, Part] = {}
         self.buffers: dict[str, int] = {}
@@ -681,13 +747,15 @@ class Builder:
         weight = self._weight
         if weight is None or not weight.updated or weight.dim not in self._cut:
             return False
+        if weight.tensors[0] not in plain.inputs:
+            return False
         return self._frame(plain).summed == weight.dim
 
     def _outer_segments(self, outer: str, plain: Collection[Op]) -> list[_Segment]:
         """Indices of the outermost loop: the first ones apart where sums begin with these."""
-        if not outer or outer not in self._cut:
+        if self._weight is None or not outer or outer not in self._cut:
             return [_Segment(0, 0)]
-        count = self._count(outer, self._frame(self._plain[-1]).extents[outer])
+        count = self._count(outer, self._weight.count * self._weight.channels)
         if any(map(self._continues_outside, plain)):
             return [_Segment(0, 1), _Segment(1, count)]
         return [_Segment(0, count)]
@@ -729,12 +797,20 @@ class Builder:
 
     def _group(self, group: Mapping[int, Op], outer: Mapping[str, _Segment]) -> list[Statement]:
         """The loops of ops that have all loops in common; those of `outer` are around them."""
-        frames = {number: self._frame(plain) for number, plain in group.items()}
+        joint = joint_frames([*group.values()], self._whole) if len(group) > 1 else None
+        if len(group) > 1 and joint is None:
+            raise self._unfit("one of its parts runs on whole tensors only")
+        frames = dict(zip(group, joint or map(self._frame, group.values()), strict=True))
         shared = set.intersection(*(self._dims(frame) for frame in frames.values()))
         own = [dim for dim in self._loops if dim in shared - outer.keys()]
         if len(group) > 1 and not {*own, *outer}.issuperset(self._loops):
             raise self._unfit("its parts do not have all loops in common")
         operands = _Operands(self._op, [*frames.values()], own, [*outer])
+        weight = self._weight
+        for name in () if weight is None else weight.tensors:
+            assert weight is not None
+            if operands.letters.get(name, weight.dim * 2)[weight.axis] not in (weight.dim, "."):
+                raise self._unfit(f"slices of {name!r} are along another dimension")
         stays = {
             name: -1 if self._continues_outside(frame.op) else own.index(frame.summed)
             for frame in frames.values()
@@ -801,7 +877,7 @@ class Builder:
             ends = dict.fromkeys((1, count - 1 if has_bias else count, count))
             yield from (_Segment(*pair) for pair in pairwise((0, *ends)))
             return
-        windowed = [frame for frame in frames if any("R" in each for each in frame.letters.values())]
+        windowed = [frame for frame in frames if "R" in "".join(frame.letters.values())]
         if dim != "r" or not windowed:
             yield _Segment(0, count)
             return
@@ -837,9 +913,7 @@ class Builder:
                 spans.append(AxisSpan(self._cut[dim], dim, self._cut[dim]))
         return tuple(spans)
 
-    def _moves(
-        self, name: str, operands: _Operands
-    ) -> tuple[list[Statement], list[Statement]]:
+    def _moves(self, name: str, operands: _Operands) -> tuple[list[Statement], list[Statement]]:
         """Loads of an operand before calls, and stores after them."""
         if name in self._tables:
             self._staged = max(self._staged, self._tables[name].request_bytes)
@@ -852,9 +926,10 @@ class Builder:
                 dim = part[weight.axis].dim
                 first = [StreamMove(name, weight.layout, dim, weight.by_rows, home.buffer)]
             tensor, part = self._inside(name, part)
-        if not tensor.tile and run_of(tensor, part) is not None:
+        inner = name in operands.producers and name not in operands.written
+        if not (tensor.tile or inner) and run_of(tensor, part) is not None:
             return first, []
-        if not tensor.tile:
+        if not (tensor.tile or inner):
             gathered(tensor, part)  # or it cannot be
         size_bytes = _FLOAT * math.prod(
             max(self._most_rows, span.count) if letter == "R" else span.count

@@ -62,6 +62,11 @@ class PiecedOp(WrappingKind):
         plain, loads = self.plain(op), self.loads_in(op, tensors, pieces.loops)
         return Builder(op, plain, loads, tensors, pieces, numbers).nest()
 
+    def inner(self, op: Op, tensors: Mapping[str, Tensor]) -> Mapping[str, Tensor]:
+        """Those of the wrapped op."""
+        wrapped, kind = self.wrapped(op), self.wrapped_kind
+        return kind.inner(wrapped, tensors) if isinstance(kind, StreamedKind) else {}
+
 
 def plain_name(kind: str) -> str:
     """Name of an operator, be it in pieces or not."""

@@ -50,6 +50,7 @@ class _Activation(_Relu):
     """The forward op: y = f(x)."""
 
     pointwise = True
+    carries = (0,)
     inputs_count = 1
 
     def gradient(self, op: Op, tape: Tape, output_gradient: str) -> None:
@@ -73,6 +74,7 @@ class ReluBackward(_Relu):
     """Inputs y, dy; dx = 0 where y <= 0, else dy."""
 
     name = "relu_backward"
+    carries = (1,)
     inputs_count = 2
     function = "poet_relu_backward_f32"
 
@@ -98,6 +100,7 @@ class Relu6Backward(_Relu):
     """Inputs y, dy; dx = dy where 0 < y < 6, else 0."""
 
     name = "relu6_backward"
+    carries = (1,)
     branches = True
     inputs_count = 2
     function = "poet_relu6_backward_f32"
@@ -149,6 +152,7 @@ class MaskedBackward(_Relu):
     """Inputs words of a mask, dy; dx = dy where the bit is 1, else 0."""
 
     name = "relu_masked_backward"
+    carries = (1,)
     inputs_count = 2
     in_place = (1,)
     function = "poet_relu_masked_backward_f32"

@@ -108,6 +108,10 @@ class StreamedKind(OpKind):
         """
         return self.nest_of(op, graph.by_name)
 
+    def inner(self, op: Op, tensors: Mapping[str, Tensor]) -> Mapping[str, Tensor]:
+        """Tensors between the plain ops, which exist only as pieces."""
+        return {}
+
     def nest_of(self, op: Op, tensors: Mapping[str, Tensor]) -> Nest:
         """Loops over its pieces, given its tensors by name."""
         names = dict.fromkeys((*op.inputs, *results_of(op)))
@@ -142,7 +146,9 @@ def _nest(op: Op, tensors: tuple[Tensor, ...]) -> Nest:
     assert isinstance(kind, StreamedKind)
     by_name = {tensor.name: tensor for tensor in tensors}
     loads = kind.loads(op, by_name)
-    return Builder(op, kind.plain(op), loads, by_name, kind.pieces(op, by_name)).nest()
+    pieces = kind.pieces(op, by_name)
+    whole = {**by_name, **kind.inner(op, by_name)}
+    return Builder(op, kind.plain(op), loads, whole, pieces).nest()
 
 
 class WrappingKind(StreamedKind):
@@ -156,6 +162,7 @@ class WrappingKind(StreamedKind):
         self.name = name
         self.recomputable = kind.recomputable  # type: ignore[misc]
         self.applies = kind.applies  # type: ignore[misc]
+        self.carries = kind.carries  # type: ignore[misc]
         self.wrapped_kind = kind
 
     def wrapped(self, op: Op) -> Op:
@@ -177,6 +184,15 @@ class WrappingKind(StreamedKind):
 
     def error_bounds(self, op: Op, inputs: Sequence[Array], updates: Sequence[Array]) -> Bounds:
         return self.wrapped_kind.error_bounds(self.wrapped(op), inputs, updates)
+
+    def carried(
+        self,
+        op: Op,
+        inputs: Sequence[Array],
+        errors: Sequence[Array],
+        updates: Sequence[Array],
+    ) -> Bounds:
+        return self.wrapped_kind.carried(self.wrapped(op), inputs, errors, updates)
 
     def roundings(self, op: Op, inputs: Sequence[Shape]) -> int:
         return self.wrapped_kind.roundings(self.wrapped(op), inputs)

@@ -21,6 +21,7 @@ from poetfw.common.errors import ModelError
 from poetfw.ir import Dtype, Graph, Op, Tensor
 from poetfw.ops.base import (
     KINDS,
+    LETTERS,
     Array,
     Axes,
     Bounds,
@@ -60,6 +61,7 @@ class UpdateKind(OpKind):
 
     recomputable = False
     applies = True
+    carries = (0,)
     struct: ClassVar[str]
     """Tag of the struct of constants, which begins with a `struct poet_update`: `poet_` and the
     name of the C file. The step function is `<struct>_step_f32`."""
@@ -196,6 +198,24 @@ class UpdateKind(OpKind):
     def compute(self, op: Op, inputs: Sequence[Array], updates: Sequence[Array]) -> None:
         (gradient, *factor), pace = _apart(op, inputs)
         self.apply(op, factor[0] * gradient if factor else gradient, pace, updates)
+
+    def carried(
+        self,
+        op: Op,
+        inputs: Sequence[Array],
+        errors: Sequence[Array],
+        updates: Sequence[Array],
+    ) -> Bounds:
+        (gradient, *factor), pace = _apart(op, inputs)
+        scale = factor[0] if factor else 1.0
+        return self.apply_bounds(op, scale * gradient, np.abs(scale) * errors[0], pace, updates)
+
+    def axes(self, op: Op, inputs: Sequence[Tensor], results: Sequence[Tensor]) -> Axes | None:
+        gradient, *rest = inputs
+        if any(tensor.shape != gradient.shape for tensor in results):
+            return None
+        letters = LETTERS[: len(gradient.shape)]
+        return Axes((letters, *(".",) * len(rest)), (letters,) * len(results))
 
     def error_bounds(self, op: Op, inputs: Sequence[Array], updates: Sequence[Array]) -> Bounds:
         (gradient, *factor), pace = _apart(op, inputs)

@@ -24,6 +24,7 @@ from poetfw.ops.nests import (
     Pieces,
     cut_axes,
     frame_of,
+    joint_frames,
     nest_moved,
     op_axes,
     results_of,
@@ -317,7 +318,8 @@ def _without_names(
     op: Op, tensors: Mapping[str, Tensor]
 ) -> tuple[tuple[Op, dict[str, Tensor]], object]:
     """The op with numbers for names, its tensors, and what its pieces depend on."""
-    names = dict.fromkeys((*_operands(op), *op.updates))
+    inner = (part.output for part in op.joined if part.output is not None)
+    names = dict.fromkeys((*_operands(op), *op.updates, *inner))
     number = {name: str(index) for index, name in enumerate(names)}
     renamed = {
         number[name]: replace(
@@ -327,16 +329,24 @@ def _without_names(
             offset_bytes=tensors[name].offset_bytes if tensors[name].tile else 0,
         )
         for name in names
+        if name in tensors
     }
-    alike = Op(
-        "op",
-        op.kind,
-        tuple(number[name] for name in op.inputs),
-        None if op.output is None else number[op.output],
-        op.attributes,
-        tuple(number[name] for name in op.updates),
-    )
+    alike = _with_names(op, "op", number)
     return (alike, renamed), (alike, tuple(renamed.values()))
+
+
+def _with_names(op: Op, name: str, names: Mapping[str, str]) -> Op:
+    """The op with other names of its own and of its operands."""
+    return replace(
+        op,
+        name=name,
+        inputs=tuple(names[each] for each in op.inputs),
+        output=None if op.output is None else names[op.output],
+        updates=tuple(names[each] for each in op.updates),
+        joined=tuple(
+            _with_names(part, f"{name}.{number}", names) for number, part in enumerate(op.joined)
+        ),
+    )
 
 
 def _every_choice(
@@ -348,6 +358,7 @@ def _every_choice(
     """
     kind = KINDS[pieced_name(op.kind)]
     assert isinstance(kind, PiecedOp)
+    tensors = {**tensors, **kind.inner(op, tensors)}
     loads = kind.loads(op, tensors)
     yield from _choices_with(op, tensors, kind, loads, continues=continues)
     plain = kind.plain(op)[0]
@@ -371,19 +382,20 @@ def _choices_with(
     fixed = {} if weight is None else {weight.dim: weight.channels}
     outermost = weight.dim if weight is not None and weight.updated else ""
     streamed = () if weight is None else weight.tensors
-    frames = [frame_of(each, tensors) for each in plain]
-    orders = [Order.IN_TURN]
-    if len(plain) > 1:
+    frames: Sequence[Frame | None] = [frame_of(each, tensors) for each in plain]
+    joint = joint_frames(plain, tensors) if len(plain) > 1 else None
+    orders = [] if op.joined else [Order.IN_TURN]
+    if joint is not None:
         sums = any(each is not None and each.summed == outermost != "" for each in frames)
-        orders += [Order.APART] if sums else []
-        orders += [Order.TOGETHER] if all(frames) else []
+        orders += [Order.APART] if sums and not op.joined else []
+        orders += [Order.TOGETHER]
     subsets = list(_subsets(_worth_keeping(op, plain, outermost, tensors)))
     for kept, order in product(subsets, orders):
         together = order is Order.TOGETHER
         numbers = range(len(plain))
         options = []
         for group in [numbers] if together else [[number] for number in numbers]:
-            grouped = [frames[number] for number in group]
+            grouped = joint if together and joint else [frames[number] for number in group]
             parts: list[tuple[str, _Part]] = []
             cuts = _cuts(grouped, fixed, outermost, streamed, tensors, sums=together and continues)
             for loops, cut in cuts:

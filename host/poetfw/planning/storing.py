@@ -22,6 +22,7 @@ from poetfw.firmware import BLOCK_BYTES
 from poetfw.ir import Graph, Op, Role, Tensor
 from poetfw.memory import resident_bytes
 from poetfw.ops import kind_of
+from poetfw.planning.joining import Joining
 from poetfw.planning.pieces import (
     GivenTiles,
     PieceSearch,
@@ -262,9 +263,7 @@ class _Storing:
         (excess, _), streamed, tiles = best
         return self._stored(*((streamed, tiles) if excess else self._better(streamed, tiles)))
 
-    def _better(
-        self, streamed: Program, tiles: dict[str, Tile]
-    ) -> tuple[Program, dict[str, Tile]]:
+    def _better(self, streamed: Program, tiles: dict[str, Tile]) -> tuple[Program, dict[str, Tile]]:
         """Tiles with which ops move less, of stored tensors and of weights in turn."""
         for _ in range(_ROUNDS):
             tiles = self._better_tiles(streamed, tiles)
@@ -273,6 +272,13 @@ class _Storing:
                 streamed = self._streamed_by(GivenTiles(tiles))
             if streamed == before:
                 break
+        for _ in range(_ROUNDS):
+            training = with_windows(streamed.training, self.chosen)
+            joining = Joining(training, tiles, self.search, self.room)
+            before, streamed = streamed, replace(streamed, training=joining.run(self.deadline))
+            if len(streamed.training.ops) == len(before.training.ops):
+                break
+            tiles = self._better_tiles(streamed, tiles)
         return streamed, tiles
 
     def _better_tiles(self, streamed: Program, tiles: Mapping[str, Tile]) -> dict[str, Tile]:

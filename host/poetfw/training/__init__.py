@@ -15,6 +15,7 @@ from poetfw.training.reference import Reference, value_of
 from poetfw.training.selection import AS_FILED, Selection, TrainedNames, select
 from poetfw.training.sharing import in_place_input
 from poetfw.training.storing import (
+    in_storage,
     operands_in_storage,
     storable_tensors,
     store,
@@ -27,6 +28,7 @@ from poetfw.training.streaming import (
     look_up,
     lookup_tables,
     not_loadable,
+    reordered,
     resident_form,
     stream,
     streamable_constants,
@@ -54,6 +56,7 @@ __all__ = [
     "fuse_pooling",
     "hoist_views",
     "in_place_input",
+    "in_storage",
     "input_channels",
     "is_of_one_sample",
     "look_up",
@@ -65,6 +68,7 @@ __all__ = [
     "open_windows",
     "operands_in_storage",
     "pack_constants",
+    "reordered",
     "resident_form",
     "select",
     "storable_tensors",

@@ -258,7 +258,7 @@ def stream(
         training=replace(
             training,
             tensors=tuple(tensor for tensor in training.tensors if tensor.name not in gone),
-            ops=_ordered(training, merged),
+            ops=reordered(training, merged),
         ),
         evaluation=replace(evaluation, ops=evaluated),
     )
@@ -301,37 +301,39 @@ def _backward(each: StreamableWeight, ops: Mapping[str, Op], tile: tuple[int, ..
     )
 
 
-def _ordered(graph: Graph, merged: Mapping[str, Op]) -> tuple[Op, ...]:
+def reordered(graph: Graph, merged: Mapping[str, Op]) -> tuple[Op, ...]:
     """Ops with replacements, in an executable order close to the graph's, the forward pass first.
 
-    Accesses of persistent tensors keep their order; a merged op accesses them where the last of the
-    ops did that it replaces.
+    Accesses of persistent tensors keep their order.
     """
-    place: dict[str, tuple[bool, int, int]] = {}
+    place: dict[str, tuple[bool, int]] = {}
     named: dict[str, Op] = {}
     for index, op in enumerate(graph.ops):
         op = merged.get(op.name, op)
         named[op.name] = op
-        first = place[op.name][1] if op.name in place else index
-        place[op.name] = (op.backward, first, index)
+        place.setdefault(op.name, (op.backward, index))
     producer = {op.output: op.name for op in named.values() if op.output is not None}
     before: dict[str, set[str]] = {
         op.name: {producer[name] for name in graph.reads(op) if name in producer}
         for op in named.values()
     }
     touching: dict[str, list[Op]] = {}
-    for op in sorted(named.values(), key=lambda op: place[op.name][2]):
+    for op in graph.ops:
+        own = merged.get(op.name, op).name
         for name in dict.fromkeys((*op.inputs, *op.updates)):
             if graph.by_name[name].role.persistent:
                 for other in touching.get(name, ()):
                     if name in op.updates or name in other.updates:
-                        before[op.name].add(other.name)
+                        before[own].add(merged.get(other.name, other).name)
                 touching.setdefault(name, []).append(op)
-    return tuple(named[name] for name in _topological(before, place))
+        before[own].discard(own)
+    ordered = tuple(named[name] for name in _topological(before, place))
+    assert len(ordered) == len(named), "replacements depend on each other"
+    return ordered
 
 
 def _topological(
-    before: Mapping[str, set[str]], place: Mapping[str, tuple[bool, int, int]]
+    before: Mapping[str, set[str]], place: Mapping[str, tuple[bool, int]]
 ) -> Iterator[str]:
     """Names with all those before them, the first ones by place wherever there is a choice."""
     after: dict[str, list[str]] = {name: [] for name in before}
@@ -372,11 +374,12 @@ def resident_form(program: Program) -> Program:
 
 def _resident_form(graph: Graph) -> Graph:
     ops: list[Op] = []
+    tensors = [replace(tensor, tile=()) for tensor in graph.tensors]
     for op in graph.ops:
         kind = streamed_kind(op)
         ops += (op,) if kind is None else kind.plain(op)
-    tensors = tuple(replace(tensor, tile=()) for tensor in graph.tensors)
-    return replace(graph, tensors=tensors, ops=tuple(ops))
+        tensors += [] if kind is None else kind.inner(op, graph.by_name).values()
+    return replace(graph, tensors=tuple(tensors), ops=tuple(ops))
 
 
 def streamed_ops(graph: Graph) -> Sequence[tuple[Op, StreamedKind]]:

@@ -617,7 +617,7 @@ def test_all_pieces_of_a_streamed_layer_give_the_whole(case: tuple[str, tuple[in
                     np.testing.assert_allclose(machine.homes[name], value, rtol=1e-12, atol=1e-13)
     by_columns = layer != "linear" and len(tile) == 2 and tile[1] < w_shape[1]
     assert ("forward" in continued) == by_columns
-    assert "backward" in continued
+    assert ("backward" in continued) == (len(tile) == 1 or layer != "linear in runs")
 
 
 @pytest.mark.parametrize("shape", [(5,), (2, 5), (1, 2, 5)])

@@ -1,0 +1,189 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Choice of the ops on stored tensors that are joined, as they then move less.
+
+A tensor that one op computes and others read is neither stored nor loaded if all of these are one
+op, and is loaded less often if some are. So for each tensor, its op is joined with all that read
+it, or with those that only serve updates, if that moves less and fits.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import replace
+
+from poetfw.common.errors import ModelError
+from poetfw.common.limits import Deadline
+from poetfw.ir import Graph, Op, Tensor
+from poetfw.ops import KINDS, UpdateKind, join, kind_of
+from poetfw.ops.pieces import pieced_name
+from poetfw.ops.streamed import LoadedOp
+from poetfw.planning.pieces import PieceSearch, Tile
+from poetfw.training import in_storage, reordered
+
+_MOST_OPS = 12
+"""Most ops that are joined."""
+
+
+class Joining:
+    """Search for the ops of a graph that are to be joined."""
+
+    def __init__(
+        self, graph: Graph, tiles: Mapping[str, Tile], search: PieceSearch, room_bytes: int
+    ) -> None:
+        """Begin with single ops.
+
+        Args:
+            graph: ops, none of which sees a stored tensor in another shape.
+            tiles: tiles of the stored tensors, by name.
+            search: the search for pieces.
+            room_bytes: limit of an op's workspace with its operands that are in RAM.
+        """
+        self._graph, self._search, self._room_bytes = graph, search, room_bytes
+        self._tensors: dict[str, Tensor] = {
+            tensor.name: in_storage(tensor, graph.by_name, tiles, lambda root: tiles[root.name])
+            for tensor in graph.tensors
+        }
+        self._place = {op.name: place for place, op in enumerate(graph.ops)}
+        self._groups: dict[str, tuple[Op, ...]] = {op.name: (op,) for op in graph.ops}
+        self._costs: dict[tuple[Op, ...], tuple[int, int] | None] = {}
+
+    def run(self, deadline: Deadline) -> Graph:
+        """The graph with joined ops."""
+        graph, windowed = self._graph, {window.base for window in self._graph.windows}
+        for tensor in graph.tensors:
+            if deadline.has_passed():
+                break
+            if tensor.name in graph.producer and tensor.name not in windowed:
+                ops = graph.consumers[tensor.name]
+                serving = [op for op in ops if self._serves(op)]
+                for readers in (ops, serving):
+                    if self._try([graph.producer[tensor.name], *readers]):
+                        break
+        joined: dict[str, Op] = {}
+        for group in dict.fromkeys(self._groups.values()):
+            op = self._joined(group)
+            assert op is not None
+            joined |= {part.name: op for part in group}
+        gone = {
+            part.output for op in joined.values() for part in op.joined if part.output != op.output
+        }
+        return replace(
+            graph,
+            tensors=tuple(tensor for tensor in graph.tensors if tensor.name not in gone),
+            ops=reordered(graph, joined),
+        )
+
+    def _try(self, ops: Sequence[Op]) -> bool:
+        """Join some ops, and those that serve updates and read what they give; returns if so."""
+        groups = dict.fromkeys(self._groups[op.name] for op in ops)
+        while wanted := self._wanted(groups):
+            groups = dict.fromkeys((*groups, *wanted))
+        if len(groups) < 2:
+            return False
+        group = tuple(
+            sorted((op for each in groups for op in each), key=lambda op: self._place[op.name])
+        )
+        if len(group) > _MOST_OPS or not all(map(_joins, group)) or not self._is_convex(group):
+            return False
+        cost = self._cost(group)
+        each = [self._cost(before) for before in groups]
+        apart = [before for before in each if before is not None]
+        if cost is None or len(apart) < len(each):
+            return False
+        if cost >= (max(excess for excess, _ in apart), sum(moved for _, moved in apart)):
+            return False
+        self._groups |= {op.name: group for op in group}
+        return True
+
+    def _wanted(self, groups: Collection[tuple[Op, ...]]) -> list[tuple[Op, ...]]:
+        """Groups that serve updates, and are all others that read an output of these."""
+        ops = [op for group in groups for op in group]
+        names = {op.name for op in ops}
+        for op in ops:
+            readers = [each for each in self._readers(op) if each.name not in names]
+            if readers and all(map(self._serves, readers)):
+                return [self._groups[each.name] for each in readers]
+        return []
+
+    def _serves(self, op: Op) -> bool:
+        """True if an op only updates tensors, or only such ops read its output."""
+        return all(reader.output is None for reader in self._readers(op))
+
+    def _readers(self, op: Op) -> tuple[Op, ...]:
+        return () if op.output is None else self._graph.consumers[op.output]
+
+    def _is_convex(self, group: Sequence[Op]) -> bool:
+        """True if no op between these depends on some of them, and others on it."""
+        names = {op.name for op in group}
+        first, last = self._place[group[0].name], self._place[group[-1].name]
+        before: list[Op] = []  # ops of the group, and others that depend on these
+        tainted: list[Op] = []
+        for op in self._graph.ops[first : last + 1]:
+            own = op.name in names
+            if any(_depends(op, other, self._graph) for other in (tainted if own else before)):
+                if own:
+                    return False
+                tainted.append(op)
+                before.append(op)
+            elif own:
+                before.append(op)
+        return True
+
+    def _joined(self, group: Sequence[Op]) -> Op | None:
+        if len(group) == 1:
+            return group[0]
+        names = {op.name for op in group}
+        later = {self._graph.output} | {
+            op.output
+            for op in group
+            if op.output is not None
+            and any(reader.name not in names for reader in self._readers(op))
+        }
+        return join(group, later)
+
+    def _cost(self, group: tuple[Op, ...]) -> tuple[int, int] | None:
+        """Excess over the room, and traffic, of a group; None if its ops cannot be joined."""
+        if group not in self._costs:
+            self._costs[group] = self._weighed(group)
+        return self._costs[group]
+
+    def _weighed(self, group: tuple[Op, ...]) -> tuple[int, int] | None:
+        op = self._joined(group)
+        if op is None or not _carries(op):
+            return None
+        names = (*op.inputs, *op.updates, *([op.output] if op.output is not None else []))
+        if len(group) == 1 and not any(self._tensors[name].tile for name in names):
+            return 0, 0
+        try:
+            return self._search.weigh(op, self._tensors, self._room_bytes)
+        except ModelError:
+            return None
+
+
+def _joins(op: Op) -> bool:
+    """True if an op can be one of several that run together on pieces."""
+    kind = kind_of(op)
+    if isinstance(kind, LoadedOp):
+        kind = kind.wrapped_kind
+    return isinstance(kind, UpdateKind) or pieced_name(kind.name) in KINDS
+
+
+def _carries(op: Op) -> bool:
+    """True if the effect of errors of all tensors within an op is known."""
+    inner = {part.output for part in op.joined}
+    return all(
+        position in kind_of(part).carries
+        for part in op.joined
+        for position, name in enumerate(part.inputs)
+        if name in inner
+    )
+
+
+def _depends(op: Op, other: Op, graph: Graph) -> bool:
+    """True if an op has to run after another one before it."""
+    reads = graph.reads(op)
+    return (
+        other.output in reads
+        or not {*op.updates}.isdisjoint((*other.inputs, *other.updates))
+        or not {*other.updates}.isdisjoint((*op.inputs, *op.updates))
+    )
