@@ -50,6 +50,7 @@ class Transpose(_Moves):
     """
 
     name = "transpose"
+    carries = (0,)
 
     def infer(self, op: Op, inputs: Sequence[Tensor]) -> tuple[Shape, Dtype]:
         expect_floats(op, inputs, 1)

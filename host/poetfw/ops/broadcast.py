@@ -90,6 +90,7 @@ class AddBroadcast(_Broadcast):
     """Inputs a, b; y = a + b of a's shape, to which b is stretched by NumPy's rules."""
 
     name = "add_broadcast"
+    carries = (0, 1)
     in_place = (0,)
     what = "add"
 

@@ -186,6 +186,7 @@ class Conv2dBackwardInput(_Conv2d):
     """
 
     name = "conv2d_backward_input"
+    carries = (1,)
     which = Pass.BACKWARD_INPUT
     summed = "o"
 

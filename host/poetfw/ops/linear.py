@@ -132,6 +132,7 @@ class LinearBackwardInput(_Linear):
     """Inputs w [O,F], dy [N,O]; dx [N,F] = dy · w."""
 
     name = "linear_backward_input"
+    carries = (1,)
     summed = "o"
     letters = ("oi", "to", "ti")
 

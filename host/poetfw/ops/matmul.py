@@ -11,12 +11,15 @@ import math
 from collections.abc import Sequence
 from dataclasses import replace
 
+import numpy as np
+
 from poetfw.common.errors import ModelError
 from poetfw.ir import Dtype, Graph, Op, Tensor
 from poetfw.kernels import Product
 from poetfw.ops.base import (
     Array,
     Axes,
+    Bounds,
     Kernel,
     OpKind,
     OpWork,
@@ -82,6 +85,7 @@ class Matmul(OpKind):
     """
 
     name = "matmul"
+    carries = (0, 1)
 
     def infer(self, op: Op, inputs: Sequence[Tensor]) -> tuple[Shape, Dtype]:
         expect_floats(op, inputs, 2)
@@ -111,6 +115,17 @@ class Matmul(OpKind):
             b = b.swapaxes(-1, -2)
         y: Array = a @ b
         return y
+
+    def carried(
+        self,
+        op: Op,
+        inputs: Sequence[Array],
+        errors: Sequence[Array],
+        updates: Sequence[Array],
+    ) -> Bounds:
+        (a, b), (of_a, of_b) = map(np.abs, inputs), errors
+        changes = (self.compute(op, each, ()) for each in ((of_a, b + of_b), (a, of_b)))
+        return (sum(changes, start=np.zeros(())),)
 
     def axes(self, op: Op, inputs: Sequence[Tensor], results: Sequence[Tensor]) -> Axes | None:
         leading = vector_letters(inputs[0].shape)[:-2].replace("n", "a").replace("r", "b")

@@ -612,12 +612,14 @@ class _Operands:
         op = self.producers.get(name)
         if op is None:
             return None
-        read = [each for frame in self._frames for each in frame.op.inputs]
+        ops = [frame.op for frame in self._frames]
+        needed = {each for other in ops[ops.index(op) + 1 :] for each in other.inputs}
         for position in kind_of(op).in_place:
             if position < len(op.inputs):
                 of = op.inputs[position]
                 fits = self.letters[of] == self.letters[name] and self.rooms.get(of) == size_bytes
-                if of in self.buffers and read.count(of) == 1 and fits:
+                last = op.inputs.count(of) == 1 and of not in needed | self.written
+                if of in self.buffers and fits and last:
                     return of
         return None
 

@@ -339,6 +339,15 @@ class _Forward(_Pointwise):
     def _error(self) -> int | Callable[..., Array]:
         return self.function_of.error
 
+    def carried(
+        self,
+        op: Op,
+        inputs: Sequence[Array],
+        errors: Sequence[Array],
+        updates: Sequence[Array],
+    ) -> Bounds:
+        return (np.abs(self.compute(op, errors, updates)),)
+
     def gradient(self, op: Op, tape: Tape, output_gradient: str) -> None:
         assert op.output is not None
         (x,) = op.inputs
@@ -356,6 +365,7 @@ class _Forward(_Pointwise):
 class _Backward(_Pointwise):
     """Inputs x, or y, and dy; dx = f'(x) · dy."""
 
+    carries = (1,)
     inputs_count = 2
 
     def compute(self, op: Op, inputs: Sequence[Array], updates: Sequence[Array]) -> Array:
@@ -365,6 +375,15 @@ class _Backward(_Pointwise):
 
     def _error(self) -> int | Callable[..., Array]:
         return self.function_of.slope_error
+
+    def carried(
+        self,
+        op: Op,
+        inputs: Sequence[Array],
+        errors: Sequence[Array],
+        updates: Sequence[Array],
+    ) -> Bounds:
+        return (np.abs(self.compute(op, [inputs[0], errors[1]], updates)),)
 
 
 for _name, _function in FUNCTIONS.items():
@@ -379,6 +398,7 @@ for _name, _function in FUNCTIONS.items():
                     "name": _name if _base is _Forward else f"{_name}_backward",
                     "onnx": _function.onnx if _base is _Forward else None,
                     "function_name": _name,
+                    "carries": (0,) if _name == "scale" else _base.carries,
                     "branches": _function.branches
                     if _base is _Forward
                     else _function.slope_branches,

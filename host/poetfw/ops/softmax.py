@@ -52,6 +52,7 @@ class Softmax(_Softmax):
     """y = exp(x) / Σ exp(x) over the last axis, computed relative to each row's maximum."""
 
     name = "softmax"
+    carries = (0,)
     in_place = (0,)
     inputs_count = 1
     function = "poet_softmax_forward_f32"
@@ -72,6 +73,17 @@ class Softmax(_Softmax):
         in_sum = (y * error).sum(axis=-1, keepdims=True) + gamma(x.shape[-1])
         return (1.01 * y * (error + in_sum + gamma(1)) + SMALLEST_NORMAL,)
 
+    def carried(
+        self,
+        op: Op,
+        inputs: Sequence[Array],
+        errors: Sequence[Array],
+        updates: Sequence[Array],
+    ) -> Bounds:
+        # Exponents that are off by e at most multiply e^x, and the sum, by a number within e^±e.
+        largest = errors[0].max(axis=-1, keepdims=True)
+        return (self.compute(op, inputs, updates) * np.expm1(2 * largest),)
+
     def gradient(self, op: Op, tape: Tape, output_gradient: str) -> None:
         gradient_from_output(op, tape, output_gradient)
 
@@ -81,6 +93,7 @@ class SoftmaxBackward(_Softmax):
     """Inputs y, dy; dx = y · (dy - Σ dy·y over the last axis)."""
 
     name = "softmax_backward"
+    carries = (1,)
     in_place = (0, 1)
     inputs_count = 2
     function = "poet_softmax_backward_f32"
@@ -95,3 +108,13 @@ class SoftmaxBackward(_Softmax):
         terms = np.abs(dy * y).sum(axis=-1, keepdims=True)
         count = y.shape[-1] + 2  # the sum's, the difference and the product
         return (np.abs(y) * (gamma(2) * np.abs(dy) + gamma(count) * terms) + SMALLEST_NORMAL,)
+
+    def carried(
+        self,
+        op: Op,
+        inputs: Sequence[Array],
+        errors: Sequence[Array],
+        updates: Sequence[Array],
+    ) -> Bounds:
+        y, error = np.abs(inputs[0]), errors[1]
+        return (y * (error + (error * y).sum(axis=-1, keepdims=True)),)
