@@ -365,6 +365,7 @@ def _every_choice(
     frame = frame_of(plain, tensors)
     if (
         continues
+        and not op.joined
         and loads.weight is not None
         and loads.weight.layout.columns > 1
         and not by_outputs(op)

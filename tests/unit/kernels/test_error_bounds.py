@@ -443,3 +443,51 @@ def test_largest_error() -> None:
     assert largest_error(np.array([inf]), np.array([4e38]), np.array([1e30]))[0] == 0
     assert largest_error(np.array([-inf]), np.array([4e38]), np.array([1e30]))[0] == inf
     assert largest_error(np.array([inf]), np.array([3.0]), np.array([1.0]))[0] == inf
+
+
+CARRYING = [
+    kind
+    for kind in CASES
+    if KINDS[kind].carries
+    and not any("micro" in name for name in CASES[kind](Draw(0, 1)).attributes)
+]
+
+
+@pytest.mark.parametrize("kind", CARRYING)
+@pytest.mark.parametrize("size", [1e-4, 1e-2])
+def test_results_change_by_no_more_than_is_carried(kind: str, size: float) -> None:
+    """Of inputs that are off by their bound, in the direction of the largest change, too."""
+    case, rng = CASES[kind](Draw(0, 1.0)), np.random.default_rng(0)
+    inputs = [v.astype(np.float64) if v.dtype == np.float32 else v for v in case.inputs]
+    updates = [value.astype(np.float64) for value in case.updates]
+    names = tuple(map(str, range(len(inputs) + len(updates))))
+    updated, output = names[len(inputs) :], None if updates else "y"
+    op = Op("op", kind, names[: len(inputs)], output, case.attributes, updated)
+    errors = [
+        size * rng.random(v.shape) if k in KINDS[kind].carries else np.zeros(v.shape)
+        for k, v in enumerate(inputs)
+    ]
+    carried = KINDS[kind].carried(op, inputs, errors, updates)
+    exact = KINDS[kind].results(op, inputs, updates)
+    reached = [0.0 for _ in exact]
+    for signs in (*np.random.default_rng(1).integers(0, 4, 30), 4, 5):
+        moved = [
+            v if not e.any() else v + e * _direction(int(signs), v, rng)
+            for v, e in zip(inputs, errors, strict=True)
+        ]
+        found = KINDS[kind].results(op, moved, updates)
+        for position, (a, b, bound) in enumerate(zip(exact, found, carried, strict=True)):
+            change = np.abs(a - b)
+            assert (change <= bound + 1e-12 * np.abs(a)).all()
+            share = change[bound > 0] / bound[bound > 0]
+            reached[position] = max(reached[position], float(share.max(initial=0)))
+    assert min(reached) > 0.05, "a bound that is never nearly reached finds no faults"
+
+
+def _direction(number: int, value: Array, rng: np.random.Generator) -> Array:
+    """Signs of errors: all alike, those of the values, or random ones."""
+    if number < 2:
+        return np.full(value.shape, 1.0 - 2 * number)
+    if number < 4:
+        return np.where(value >= 0, 1.0, -1.0) * (5 - 2 * number)
+    return np.where(rng.random(value.shape) < 0.5, -1.0, 1.0)

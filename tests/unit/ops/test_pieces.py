@@ -16,7 +16,7 @@ from poetfw.common.errors import ModelError
 from poetfw.common.transfer import TRAILER_BYTES
 from poetfw.firmware.nest_code import NestCode
 from poetfw.ir import Graph, Op, Role, Tensor
-from poetfw.ops import KINDS, PiecedOp, image_layout, kind_of, pieced
+from poetfw.ops import KINDS, PiecedOp, image_layout, join, kind_of, pieced
 from poetfw.ops.base import Array, Kernel
 from poetfw.ops.continued import ContinuedKind
 from poetfw.ops.layouts import image_of
@@ -703,3 +703,143 @@ def test_a_given_sample_is_loaded_in_parts_and_the_others_are_zeros() -> None:
         "(float *)W + "
     )
     assert put in words
+
+
+def chain(*ops: tuple[str, tuple[str, ...], str | None, dict[str, object], tuple[str, ...]]) -> Op:
+    """Joined ops; others read the output that none of them reads."""
+    made = [
+        Op(f"op{k}", kind, inputs, output, attributes, updates)  # type: ignore[arg-type]
+        for k, (kind, inputs, output, attributes, updates) in enumerate(ops)
+    ]
+    read = {name for op in made for name in op.inputs}
+    joined = join(made, [op.output for op in made if op.output and op.output not in read])
+    assert joined is not None
+    return joined
+
+
+PAIR = ("pair", "state")
+LAYER = {**SGD, "tile": (6, 4)}
+CHAINS = {
+    "norm, add, ReLU": (
+        chain(
+            ("batch_norm_normalize", ("x", "s", "pair"), "n", NORM, ()),
+            ("add", ("n", "z"), "a", {}, ()),
+            ("relu", ("a",), "y", {}, ()),
+        ),
+        {"x": X, "z": X, "y": X},
+        {"s": (2, 4), "pair": (2, 4)},
+    ),
+    "gradients of ReLU and norm, with the update": (
+        chain(
+            ("add", ("g", "h"), "dy", {}, ()),
+            ("relu_backward", ("z", "dy"), "d", {}, ()),
+            ("batch_norm_backward_affine", ("x", "s", "d"), "da", NORM, ()),
+            ("batch_norm_backward_input", ("x", "s", "pair", "da", "d"), "y", NORM, ()),
+            ("sgd", ("da",), None, SGD, PAIR),
+        ),
+        {"x": X, "g": X, "h": X, "z": X, "y": X},
+        {"s": (2, 4), "pair": (2, 4), "state": (2, 4)},
+    ),
+    "only an update": (
+        chain(
+            ("relu_backward", ("z", "g"), "d", {}, ()),
+            ("conv2d_backward_bias", ("d",), "db", {}, ()),
+            ("sgd", ("db",), None, SGD, PAIR),
+        ),
+        {"g": X, "z": X},
+        {"pair": (4,), "state": (4,)},
+    ),
+    "attention": (
+        chain(
+            ("transpose", ("t",), "q", AS_HEADS, ()),
+            ("scale", ("q",), "r", {"factor": 0.5}, ()),
+            ("matmul", ("r", "k"), "p", {"transpose_a": 0, "transpose_b": 1}, ()),
+            ("softmax", ("p",), "y", {}, ()),
+        ),
+        {"t": T, "k": HEADS, "y": SCORES},
+        {},
+    ),
+    "a streamed layer's gradients and an activation's": (
+        chain(
+            ("streamed_linear_backward_sgd", ("pair", "x", "dy"), "dx", LAYER, PAIR),
+            ("gelu_backward", ("z", "dx"), "y", {}, ()),
+        ),
+        {"x": T, "z": T, "dy": U, "y": T},
+        {"pair": (6, 12), "state": (6, 12)},
+    ),
+}
+"""Joined ops, shapes of their stored tensors, and of others."""
+
+
+def drawn_chain(name: str) -> tuple[Op, dict[str, Tensor], dict[str, Array]]:
+    """A joined op, its tensors, and values of these."""
+    op, in_storage, others = CHAINS[name]
+    tensors = {}
+    for n, shape in in_storage.items():
+        extents = shape[1:3] if len(shape) == 4 else shape[-2:]
+        channels, rows = (math.gcd(2, extent) for extent in extents)
+        tensors[n] = stored(n, shape, (channels, rows))
+    roles = {"pair": Role.PARAMETER, "state": Role.STATE}
+    tensors |= {n: Tensor(n, s, role=roles.get(n, Role.ACTIVATION)) for n, s in others.items()}
+    rng = np.random.default_rng(5)
+    values = {n: rng.normal(size=t.shape) for n, t in tensors.items()}
+    if "s" in values:
+        values["s"] = np.abs(values["s"])
+    return op, tensors, values
+
+
+@pytest.mark.parametrize("name", CHAINS)
+def test_all_pieces_of_joined_ops_give_the_whole(name: str) -> None:
+    op, tensors, values = drawn_chain(name)
+    known = {n: value.copy() for n, value in values.items()}
+    for part in op.joined:  # one after the other
+        updates = [known[n] for n in part.updates]
+        result = kind_of(part).compute(part, [known[n] for n in part.inputs], updates)
+        if part.output is not None:
+            assert result is not None
+            known[part.output] = result
+    written = results_of(op)
+    inputs, updates = ([values[n] for n in names] for names in (op.inputs, op.updates))
+    for n, value in zip(written, kind_of(op).results(op, inputs, updates), strict=True):
+        np.testing.assert_array_equal(value, known[n])
+    cut = 0
+    for choice in PieceSearch(continues=True).choices(op, tensors):
+        candidate = pieced(op, choice.pieces)
+        kind = kind_of(candidate)
+        assert isinstance(kind, PiecedOp)
+        nest = kind.nest_of(candidate, tensors)
+        machine = Machine(values, written)
+        machine.shapes = {t.name: t.shape for t in nest.graph.tensors}
+        machine.run(nest.body, {})
+        for n in written:
+            assert machine.complete[n].all()
+            np.testing.assert_allclose(machine.homes[n], known[n], rtol=1e-12, atol=1e-13)
+        _assert_moves_what_is_said(machine, nest)
+        assert nest.workspace_bytes == choice.workspace_bytes
+        moved = {move.tensor.name for move, _ in stored_moves(nest.body)}
+        assert moved == {n for n, tensor in tensors.items() if tensor.tile}, "none between them"
+        cut += bool(choice.pieces.loops)
+    assert cut, "no pieces"
+
+
+@pytest.mark.parametrize("name", CHAINS)
+def test_bounds_of_joined_ops_hold_in_float32(name: str) -> None:
+    """And a factor of 1.001 is beyond them."""
+    op, _, drawn = drawn_chain(name)
+    values = {n: value.astype(np.float32) for n, value in drawn.items()}
+    exact = {n: value.astype(np.float64) for n, value in values.items()}
+    kind = kind_of(op)
+    operands = (op.inputs, op.updates)
+    bounds = kind.error_bounds(op, *([exact[n] for n in names] for names in operands))
+    right = kind.results(op, *([exact[n] for n in names] for names in operands))
+    found = kind.results(op, *([values[n] for n in names] for names in operands))
+    for a, b, bound in zip(right, found, bounds, strict=True):
+        assert b.dtype == np.float32
+        assert (np.abs(a - b) <= bound).all()
+        assert (np.abs(a * 1.001 - a) > bound).any()
+
+
+def test_ops_with_two_outputs_are_not_joined() -> None:
+    ops = [Op("a", "relu", ("x",), "y"), Op("b", "relu", ("y",), "z")]
+    assert join(ops, ["z"]) is not None
+    assert join(ops, ["y", "z"]) is None
