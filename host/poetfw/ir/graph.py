@@ -179,6 +179,11 @@ class Op:
         assert isinstance(value, tuple), name
         return value
 
+    @property
+    def parts(self) -> tuple[Op, ...]:
+        """The ops that it joins, or itself."""
+        return self.joined or (self,)
+
     def to_json(self) -> dict[str, Any]:
         """Op as plain JSON values."""
         return {

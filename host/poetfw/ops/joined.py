@@ -161,7 +161,7 @@ def join(ops: Sequence[Op], read_later: Collection[str]) -> Op | None:
         ops: the ops in an executable order, some of which may be joined ones.
         read_later: names of the tensors that other ops read.
     """
-    parts = [part for op in ops for part in (op.joined or (op,))]
+    parts = [part for op in ops for part in op.parts]
     written = [part.output for part in parts if part.output is not None]
     outputs = [name for name in written if name in read_later]
     if len(outputs) > 1:

@@ -3,7 +3,8 @@
 
 A tensor that one op computes and others read is neither stored nor loaded if all of these are one
 op, and is loaded less often if some are. So for each tensor, its op is joined with all that read
-it, or with those that only serve updates, if that moves less and fits.
+it, or with those that only serve updates, if that moves less and fits. Tensors in RAM between ops
+of the frozen part may be features that are kept, so they stay.
 """
 
 from __future__ import annotations
@@ -18,7 +19,7 @@ from poetfw.ops import KINDS, UpdateKind, join, kind_of
 from poetfw.ops.pieces import pieced_name
 from poetfw.ops.streamed import LoadedOp
 from poetfw.planning.pieces import PieceSearch, Tile
-from poetfw.training import in_storage, reordered
+from poetfw.training import frozen_part, in_storage, reordered
 
 _MOST_OPS = 12
 """Most ops that are joined."""
@@ -45,6 +46,7 @@ class Joining:
         }
         self._place = {op.name: place for place, op in enumerate(graph.ops)}
         self._groups: dict[str, tuple[Op, ...]] = {op.name: (op,) for op in graph.ops}
+        self._frozen = frozen_part(graph)
         self._costs: dict[tuple[Op, ...], tuple[int, int] | None] = {}
 
     def run(self, deadline: Deadline) -> Graph:
@@ -53,53 +55,59 @@ class Joining:
         for tensor in graph.tensors:
             if deadline.has_passed():
                 break
-            if tensor.name in graph.producer and tensor.name not in windowed:
-                ops = graph.consumers[tensor.name]
-                serving = [op for op in ops if self._serves(op)]
-                for readers in (ops, serving):
-                    if self._try([graph.producer[tensor.name], *readers]):
-                        break
-        joined: dict[str, Op] = {}
+            producer = graph.producer.get(tensor.name)
+            if producer is None or tensor.name in windowed:
+                continue
+            if producer.name in self._frozen and not self._tensors[tensor.name].tile:
+                continue
+            ops = graph.consumers[tensor.name]
+            self._try([producer, *ops])
+            for op in filter(self._serves, ops):
+                self._try([producer, op])
+        found: dict[str, Op] = {}
         for group in dict.fromkeys(self._groups.values()):
-            op = self._joined(group)
-            assert op is not None
-            joined |= {part.name: op for part in group}
+            joined = self._joined(group)
+            assert joined is not None
+            found |= {part.name: joined for part in group}
         gone = {
-            part.output for op in joined.values() for part in op.joined if part.output != op.output
+            part.output for op in found.values() for part in op.joined if part.output != op.output
         }
         return replace(
             graph,
             tensors=tuple(tensor for tensor in graph.tensors if tensor.name not in gone),
-            ops=reordered(graph, joined),
+            ops=reordered(graph, found),
         )
 
-    def _try(self, ops: Sequence[Op]) -> bool:
-        """Join some ops, and those that serve updates and read what they give; returns if so."""
+    def _try(self, ops: Sequence[Op]) -> None:
+        """Join some ops, and those that serve updates and read what they give, if it is better."""
         groups = dict.fromkeys(self._groups[op.name] for op in ops)
-        while wanted := self._wanted(groups):
+        group = self._in_order(groups)
+        while self._joined(group) is None and (wanted := self._wanted(group)):
             groups = dict.fromkeys((*groups, *wanted))
-        if len(groups) < 2:
-            return False
-        group = tuple(
-            sorted((op for each in groups for op in each), key=lambda op: self._place[op.name])
-        )
-        if len(group) > _MOST_OPS or not all(map(_joins, group)) or not self._is_convex(group):
-            return False
-        cost = self._cost(group)
-        each = [self._cost(before) for before in groups]
-        apart = [before for before in each if before is not None]
-        if cost is None or len(apart) < len(each):
-            return False
-        if cost >= (max(excess for excess, _ in apart), sum(moved for _, moved in apart)):
-            return False
-        self._groups |= {op.name: group for op in group}
-        return True
+            group = self._in_order(groups)
+        if (
+            len(groups) < 2
+            or len(group) > _MOST_OPS
+            or len({op.name in self._frozen for op in group}) > 1
+            or not all(map(_joins, group))
+            or not self._is_convex(group)
+        ):
+            return
+        costs = [self._cost(each) for each in (group, *groups)]
+        joined, *apart = [cost for cost in costs if cost is not None]
+        if len(apart) < len(groups):
+            return
+        if joined < (max(excess for excess, _ in apart), sum(moved for _, moved in apart)):
+            self._groups |= {op.name: group for op in group}
 
-    def _wanted(self, groups: Collection[tuple[Op, ...]]) -> list[tuple[Op, ...]]:
-        """Groups that serve updates, and are all others that read an output of these."""
-        ops = [op for group in groups for op in group]
-        names = {op.name for op in ops}
-        for op in ops:
+    def _in_order(self, groups: Collection[tuple[Op, ...]]) -> tuple[Op, ...]:
+        ops = (op for group in groups for op in group)
+        return tuple(sorted(ops, key=lambda op: self._place[op.name]))
+
+    def _wanted(self, group: Sequence[Op]) -> list[tuple[Op, ...]]:
+        """Groups that serve updates, and are all others that read an output of this one."""
+        names = {op.name for op in group}
+        for op in group:
             readers = [each for each in self._readers(op) if each.name not in names]
             if readers and all(map(self._serves, readers)):
                 return [self._groups[each.name] for each in readers]
@@ -107,7 +115,8 @@ class Joining:
 
     def _serves(self, op: Op) -> bool:
         """True if an op only updates tensors, or only such ops read its output."""
-        return all(reader.output is None for reader in self._readers(op))
+        readers = self._readers(op)
+        return op.output is None or (any(readers) and all(each.output is None for each in readers))
 
     def _readers(self, op: Op) -> tuple[Op, ...]:
         return () if op.output is None else self._graph.consumers[op.output]
@@ -161,7 +170,9 @@ class Joining:
 
 
 def _joins(op: Op) -> bool:
-    """True if an op can be one of several that run together on pieces."""
+    """True if an op can be one of several that run together on pieces; none loads samples."""
+    if not op.inputs:
+        return False
     kind = kind_of(op)
     if isinstance(kind, LoadedOp):
         kind = kind.wrapped_kind

@@ -164,7 +164,8 @@ class Program:
     @cached_property
     def parameter_states(self) -> Mapping[str, tuple[str, ...]]:
         """Optimizer state of each trained parameter, by parameter name."""
-        return {op.updates[0]: op.updates[1:] for op in self.training.ops if is_update(op)}
+        parts = (part for op in self.training.ops for part in op.parts)
+        return {part.updates[0]: part.updates[1:] for part in parts if is_update(part)}
 
     @cached_property
     def trained_channels(self) -> Mapping[str, int]:

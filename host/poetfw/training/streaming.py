@@ -365,9 +365,10 @@ def resident_form(program: Program) -> Program:
     )
     resident = look_up(resident, resident.beyond_flash)
     tiles = {
-        op.inputs[1]: op.integers("tile")
+        part.inputs[1]: part.integers("tile")
         for op in program.training.ops
-        if "tile" in op.attributes and op.inputs[1] in resident.beyond_flash
+        for part in op.parts
+        if "tile" in part.attributes and part.inputs[1] in resident.beyond_flash
     }
     return stream(resident, tiles)
 

@@ -705,14 +705,15 @@ def test_a_given_sample_is_loaded_in_parts_and_the_others_are_zeros() -> None:
     assert put in words
 
 
-def chain(*ops: tuple[str, tuple[str, ...], str | None, dict[str, object], tuple[str, ...]]) -> Op:
-    """Joined ops; others read the output that none of them reads."""
+def chain(
+    *ops: tuple[str, tuple[str, ...], str | None, dict[str, object], tuple[str, ...]],
+) -> Op:
+    """Joined ops; others read the output `y`."""
     made = [
         Op(f"op{k}", kind, inputs, output, attributes, updates)  # type: ignore[arg-type]
         for k, (kind, inputs, output, attributes, updates) in enumerate(ops)
     ]
-    read = {name for op in made for name in op.inputs}
-    joined = join(made, [op.output for op in made if op.output and op.output not in read])
+    joined = join(made, ["y"])
     assert joined is not None
     return joined
 
@@ -739,6 +740,17 @@ CHAINS = {
         ),
         {"x": X, "g": X, "h": X, "z": X, "y": X},
         {"s": (2, 4), "pair": (2, 4), "state": (2, 4)},
+    ),
+    "an input, and a result, of which others need all": (
+        chain(
+            ("relu", ("x",), "a", {}, ()),
+            ("add", ("a", "x"), "y", {}, ()),
+            ("scale", ("y",), "b", {"factor": 0.5}, ()),
+            ("conv2d_backward_bias", ("b",), "db", {}, ()),
+            ("sgd", ("db",), None, SGD, PAIR),
+        ),
+        {"x": X, "y": X},
+        {"pair": (4,), "state": (4,)},
     ),
     "only an update": (
         chain(
