@@ -26,7 +26,7 @@ import numpy as np
 import pytest
 
 from mutants import marks
-from mutants.copies import Copy
+from mutants.copies import Copy, Imports
 
 COMPILERS = ("gcc", "cc", "clang", "arm-none-eabi-gcc", "aarch64-linux-gnu-gcc")
 RECORD_S = 900.0
@@ -52,24 +52,40 @@ class Recorder:
     Marks of a fixture that tests share count for all that use it, those of the import for all.
     """
 
+    file: str
     folder: Path
     reached: dict[str, list[int]] = field(default_factory=dict)
     time_s: dict[str, float] = field(default_factory=dict)
 
-    def start(self) -> None:
+    def start(self, imports: Imports) -> None:
         """Map the marks, and put compilers that note the marks of their inputs first."""
         file = self.folder / "marks"
         file.write_bytes(bytes(marks.SIZE))
         os.environ[marks.MAP] = str(file)
         with file.open("r+b") as opened:
             self._map = mmap.mmap(opened.fileno(), 0)
+        for module in [*sys.modules.values()]:
+            for name in ("REACHED", "_REACHED"):
+                if isinstance(getattr(module, name, None), bytearray):
+                    setattr(module, name, self._map)
         self._compiled = self.folder / "compiled"
         self._compiled.touch()
         os.environ[marks.COMPILED] = str(self._compiled)
         self._shared: dict[str, set[int]] = defaultdict(set)
         self._at = 0
-        self._tests = self.folder.parent / "checkout/tests"
+        self._imports = imports
         self._note_inputs()
+        os.environ["PATH"] = f"{self._compilers}{os.pathsep}{os.environ['PATH']}"
+
+    def chosen(self, items: Sequence[pytest.Item]) -> list[pytest.Item]:
+        """Tests of the file, whose module has imported what it needs."""
+        found = [item for item in items if item.nodeid.partition("::")[0] == self.file]
+        self._module = found[0].getparent(pytest.Module).obj.__name__ if found else ""  # type: ignore[union-attr]
+        return found
+
+    def is_done(self) -> bool:
+        """Every test is recorded."""
+        return False
 
     def _note_inputs(self) -> None:
         folder = self.folder / "ccache"  # as tests.builds takes it for what stands before compilers
@@ -89,10 +105,6 @@ class Recorder:
                 (folder / name).write_text(script)
                 (folder / name).chmod(0o755)
         self._compilers = str(folder)
-
-    def pytest_sessionstart(self) -> None:
-        """Change the path after the configuration of the tests did."""
-        os.environ["PATH"] = f"{self._compilers}{os.pathsep}{os.environ['PATH']}"
 
     def _taken(self) -> set[int]:
         found = set(np.flatnonzero(np.frombuffer(self._map, np.uint8)).tolist())
@@ -115,10 +127,6 @@ class Recorder:
             self._shared[fixturedef.argname] |= self._taken()
             self._before |= before
 
-    def pytest_collection_finish(self) -> None:
-        """Note what the import of the tests reaches."""
-        self.reached[""] = sorted(self._taken())
-
     @pytest.hookimpl(wrapper=True)
     def pytest_runtest_protocol(self, item: pytest.Item) -> Iterator[None]:
         """Note what a test reaches."""
@@ -133,11 +141,12 @@ class Recorder:
         return result
 
     def answer(self) -> str:
-        """Record as JSON, with the test file's helpers."""
-        files = [Path(getattr(module, "__file__", "") or "") for module in [*sys.modules.values()]]
-        tests, root = self._tests, self._tests.parent
-        helpers = [str(file.relative_to(root)) for file in files if file.is_relative_to(tests)]
-        return json.dumps({"reached": self.reached, "time_s": self.time_s, "helpers": helpers})
+        """Record as JSON, with the files that the test file imported."""
+        root = Path.cwd()
+        files = self._imports.files(self._module) | self._imports.files("conftest")
+        imported = [str(file.relative_to(root)) for file in files if file.is_relative_to(root)]
+        found = {"reached": self.reached, "time_s": self.time_s, "imported": sorted(imported)}
+        return json.dumps({**found, "on_import": list(self._imports.reached)})
 
 
 @dataclass(frozen=True)
@@ -186,6 +195,7 @@ class Reach:
         assert count < marks.SIZE
         self._by_mark: dict[tuple[str, int], list[Recorded]] = defaultdict(list)
         self._by_file: dict[str, set[Recorded]] = defaultdict(set)
+        self._on_import: set[tuple[str, int]] = set()
 
     def missing(self) -> list[str]:
         """Test files without a record that still holds; the others' records are read."""
@@ -196,10 +206,11 @@ class Reach:
     def record(self, copy: Copy, test: str) -> None:
         """Run a test file in a marked copy, and keep the record."""
         copy.prepare()
-        answer = copy.run([test], Recorder(copy.temporary), RECORD_S)
-        found = json.loads(answer) if answer and answer.startswith("{") else None
-        if found is None:
-            found = {"reached": {}, "time_s": {}, "helpers": [test]}
+        answer = copy.run(Recorder(test, copy.temporary), RECORD_S)
+        found: dict[str, Any] = {"reached": {}, "time_s": {}, "imported": [test], "on_import": []}
+        if answer and answer.startswith("{"):
+            found = json.loads(answer)
+        found["reached"][""] = found["on_import"]
         reached: dict[str, dict[str, list[int]]] = {}
         ends = [(self._base[path], path) for path in self._sources]
         starts = np.array([base for base, _ in ends])
@@ -209,8 +220,10 @@ class Reach:
                 path = ends[int(np.searchsorted(starts, number, "right")) - 1][1]
                 by_path[path].append(number - self._base[path])
             reached[name] = by_path
+        reached[""] = {p: n for p, n in reached[""].items() if p in found["imported"]}
         runs = (item for by_path in reached.values() for item in by_path.items())
-        files = {test, *found["helpers"], *(path for path, n in runs if not _imports(path, n))}
+        helpers = (path for path in found["imported"] if path.startswith("tests/"))
+        files = {test, *helpers, *(path for path, n in runs if not _imports(path, n))}
         kept = {
             "files": {path: self._hash_of(path) for path in sorted(files)},
             "time_s": found["time_s"],
@@ -236,6 +249,11 @@ class Reach:
             near = self._by_mark[path, len(spans)]
         return near, sorted(far - {*near}, key=lambda test: test.name)
 
+    def runs_on_import(self, path: str, line: int) -> bool:
+        """True for a line that runs on collection: tests may keep what it made."""
+        number = marks.mark_of(self.spans[path], line)
+        return number == 0 or (path, number) in self._on_import
+
     def _file(self, test: str) -> Path:
         return self._kept / f"{test.replace('/', '+')}.json"
 
@@ -253,6 +271,7 @@ class Reach:
         if any(self._hash_of(path) != known for path, known in kept["files"].items()):
             return False
         on_import = kept["reached"].get("", {})
+        self._on_import |= {(path, n) for path, numbers in on_import.items() for n in numbers}
         for name, time_s in kept["time_s"].items():
             by_path = kept["reached"][name]
             found = Recorded(name, time_s, sum(map(len, by_path.values())))

@@ -16,7 +16,7 @@ import sys
 import time
 import tomllib
 from collections import Counter, defaultdict
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor, as_completed
 from dataclasses import asdict, dataclass, field
 from enum import StrEnum
@@ -30,7 +30,7 @@ import pytest
 sys.path.insert(0, str(Path(__file__).parents[1]))
 
 from mutants import copies, marks
-from mutants.copies import Copy
+from mutants.copies import UNCHANGED, Copy, Exchange, Imports
 from mutants.reach import Reach, Recorded, ordered, sources
 from mutants.rules import Mutant, mutants
 
@@ -67,24 +67,22 @@ class Watch:
     tests: list[str]
     failed: list[str] = field(default_factory=list)
 
-    @property
-    def files(self) -> list[str]:
-        """Test files in the order of their first tests."""
-        return list(dict.fromkeys(test.partition("::")[0] for test in self.tests))
-
-    def start(self) -> None:
+    def start(self, imports: Imports) -> None:
         """Nothing has to be prepared."""
+
+    def is_done(self) -> bool:
+        """True once a test has failed."""
+        return bool(self.failed)
 
     def pytest_configure(self, config: pytest.Config) -> None:
         """Have no case left out of those that were recorded."""
         config.option.every_case = True
 
-    def pytest_collection_modifyitems(self, items: list[pytest.Item]) -> None:
-        """Leave out the other tests; those of a file stay together, as do their fixtures."""
-        files = {name: place for place, name in enumerate(self.files)}
-        places = {test: (files[test.partition("::")[0]], n) for n, test in enumerate(self.tests)}
-        chosen = [item for item in items if item.nodeid in places]
-        items[:] = sorted(chosen, key=lambda item: places[item.nodeid])
+    def chosen(self, items: Sequence[pytest.Item]) -> list[pytest.Item]:
+        """The tests, in their order."""
+        places = {test: place for place, test in enumerate(self.tests)}
+        found = [item for item in items if item.nodeid in places]
+        return sorted(found, key=lambda item: places[item.nodeid])
 
     def pytest_exception_interact(self, node: pytest.Item | pytest.Collector) -> None:
         """Note a failure."""
@@ -95,53 +93,86 @@ class Watch:
         return self.failed[0] if self.failed else ""
 
 
-def judge(copy: Copy, mutant: Mutant, batches: list[list[Recorded]]) -> Verdict:
+def judge(copy: Copy, mutant: Mutant, reach: Reach) -> Verdict:
     """Make the mistake, run the tests, take it back."""
     began_s = time.monotonic()
     file = copy.root / mutant.path
     right, times = file.read_text(), file.stat()
-    file.write_text(mutant.applied(right))
+    wrong = mutant.applied(right)
+    tests = tests_of(reach, mutant)
+    exchange = Exchange(file, right, wrong) if file.suffix == ".py" else None
+    is_anew = exchange is not None and (
+        reach.runs_on_import(mutant.path, mutant.line) or not exchange.is_possible()
+    )
+    file.write_text(wrong)
     # Compiled modules are taken as up to date by their second and size: so each has another.
     os.utime(file, (times.st_atime, times.st_mtime + mutant.start + 60))
-    fate, note = Fate.SURVIVED, f"{sum(map(len, batches))} tests pass"
     try:
-        for batch in batches:
-            failed = first_failure(copy, batch)
-            if failed:
-                fate, note = Fate.KILLED, failed
-                break
-            if failed is None:
-                fate, note = Fate.KILLED, "it takes too long"
-                file.write_text(right)
-                if first_failure(copy, batch) is None:
-                    fate = Fate.UNDECIDED
-                break
+        failed = first_failure(copy, tests, exchange, is_anew)
+        if failed == UNCHANGED:
+            failed = first_failure(copy, tests, exchange, is_anew=True)
     finally:
         file.write_text(right)
         os.utime(file, ns=(times.st_atime_ns, times.st_mtime_ns))
+    fate, note = Fate.KILLED, failed or "it takes too long"
+    if failed == "":
+        fate, note = Fate.SURVIVED, f"{len(tests)} tests pass"
+    elif failed is None and first_failure(copy, tests) is None:
+        fate = Fate.UNDECIDED
     return Verdict(mutant, fate, note, round(time.monotonic() - began_s, 1))
 
 
-def first_failure(copy: Copy, tests: list[Recorded]) -> str | None:
+def first_failure(
+    copy: Copy, tests: list[Recorded], exchange: Exchange | None = None, is_anew: bool = False
+) -> str | None:
     """The first test that fails; empty if none does, None if they take too long."""
-    copy.prepare()
-    longest_s = 20 + 4 * sum(test.time_s for test in tests)
-    watch = Watch([test.name for test in tests])
-    return copy.run(["-x", *watch.files], watch, longest_s)
+    batches = [*quick_and_others(tests)] if is_anew else [tests]
+    failed: str | None = ""
+    for batch in batches:
+        copy.prepare()
+        longest_s = 20 + 4 * sum(test.time_s for test in batch)
+        watch = Watch([test.name for test in batch])
+        if is_anew:
+            failed = copy.run_anew([*dict.fromkeys(test.file for test in batch)], watch, longest_s)
+        else:
+            failed = copy.run(watch, longest_s, exchange)
+        if failed != "":
+            break
+    return failed
 
 
-def batches_of(reach: Reach, mutant: Mutant) -> list[list[Recorded]]:
-    """Tests that reach a mistake's line, then its file: quick ones apart from the rest."""
-    near, far = reach.tests_of(mutant.path, mutant.line)
-    batches: list[list[Recorded]] = [[], []]
+def tests_of(reach: Reach, mutant: Mutant) -> list[Recorded]:
+    """Tests that reach a mistake's line, then its file: quick ones apart from the rest.
+
+    Those of a file stay together, as do their fixtures.
+    """
+    chosen: list[Recorded] = []
     taken_s = 0.0
-    for tests in (near, far):
+    for tests in reach.tests_of(mutant.path, mutant.line):
         for test in ordered(tests, mutant.path):
             if taken_s + test.time_s > LONGEST_S and taken_s > 0:
                 continue
             taken_s += test.time_s
-            batches[taken_s > FIRST_S and bool(batches[0])].append(test)
-    return [batch for batch in batches if batch]
+            chosen.append(test)
+    return [
+        test
+        for batch in quick_and_others(chosen)
+        for file in dict.fromkeys(test.file for test in batch)
+        for test in batch
+        if test.file == file
+    ]
+
+
+def quick_and_others(tests: list[Recorded]) -> Iterator[list[Recorded]]:
+    """The first tests, which take a moment, and all others."""
+    taken_s = 0.0
+    for count, test in enumerate(tests):
+        taken_s += test.time_s
+        if taken_s > FIRST_S and count > 0:
+            yield tests[:count]
+            yield tests[count:]
+            return
+    yield tests
 
 
 def by_hand(checkout: Path, file: Path) -> Iterator[Mutant]:
@@ -204,9 +235,13 @@ class Copies:
             finally:
                 self._idle.put(copy)
 
-        with ThreadPoolExecutor(self._jobs) as pool:
-            for future in as_completed([pool.submit(done, item) for item in items]):
-                yield future.result()
+        try:
+            with ThreadPoolExecutor(self._jobs) as pool:
+                for future in as_completed([pool.submit(done, item) for item in items]):
+                    yield future.result()
+        finally:
+            while not self._idle.empty():
+                self._idle.get().end()
 
 
 def by_rule(checkout: Path, seed: int, count: int) -> list[Mutant]:
@@ -262,7 +297,7 @@ def main(
     verdicts: list[Verdict] = []
 
     def judged(copy: Copy, mutant: Mutant) -> Verdict:
-        return judge(copy, mutant, batches_of(reach, mutant))
+        return judge(copy, mutant, reach)
 
     pool = Copies(jobs, lambda number: Copy(checkout, folder / str(number)))
     for verdict in pool.each(made, judged):
@@ -277,6 +312,7 @@ def main(
     noticed = sorted({v.note for v in verdicts if v.note.startswith("tests/")})
     right = Copy(checkout, folder / "right")
     anyway = first_failure(right, [Recorded(name, 10.0, 1) for name in noticed]) if noticed else ""
+    right.end()
     shutil.rmtree(folder)
     if as_json:
         click.echo(json.dumps([asdict(verdict) for verdict in verdicts], indent=2))

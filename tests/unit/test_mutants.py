@@ -5,11 +5,12 @@ from __future__ import annotations
 
 import json
 from pathlib import Path
+from typing import Any
 
 import pytest
 from click.testing import CliRunner
 
-from mutants import marks, run
+from mutants import marks, patches, run
 from mutants.reach import Reach, Recorded, digest, ordered
 from mutants.rules import mutants
 
@@ -197,6 +198,63 @@ def test_short_tests_come_first_and_each_file_has_its_turn() -> None:
     given = [long, *many, named]
     assert ordered(given, "host/poetfw/x.py") == [many[0], named, *many[1:4], long, many[4]]
     assert ordered(given, "host/poetfw/code.py")[:2] == [named, many[0]]
+
+
+IMPORTED = """\
+from functools import cache
+
+
+@cache
+def doubled(a, by=2):
+    return a * by
+
+
+class Counter:
+    step = 1
+
+    def counting(self, start):
+        def count(n):
+            return start + n
+
+        return count
+
+
+TABLE = [n + 1 for n in range(3)]
+"""
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "is_possible"),
+    [
+        ("a * by", "a + by", True),
+        ("start + n", "start - n", True),
+        ("return count", "return None", True),
+        ("start + n", "n", False),  # a function inside refers to less
+        ("by=2", "by=3", False),
+        ("@cache", "# cache", False),
+        ("step = 1", "step = 2", False),
+        ("n + 1", "n + 2", False),
+    ],
+)
+def test_only_functions_are_changed_where_they_are_imported(
+    old: str, new: str, is_possible: bool
+) -> None:
+    found = patches.replacements("code.py", IMPORTED, IMPORTED.replace(old, new))
+    assert (found is not None) == is_possible
+
+
+def test_a_mistake_is_made_in_what_is_imported() -> None:
+    names: dict[str, Any] = {}
+    exec(compile(IMPORTED, "code.py", "exec", dont_inherit=True), names)
+    doubled, counter = names["doubled"], names["Counter"]()
+    assert (doubled(3), counter.counting(10)(2)) == (6, 12)
+    functions = patches.functions_by_code()
+    for old, new in (("a * by", "a + by"), ("start + n", "start - n")):
+        found = patches.replacements("code.py", IMPORTED, IMPORTED.replace(old, new))
+        assert found is not None
+        assert patches.patch(functions, found) == 1
+    assert (doubled(4), counter.counting(10)(2)) == (6, 8)
+    assert patches.patch(functions, {}) == 0
 
 
 @pytest.mark.slow
