@@ -178,15 +178,8 @@ class Reach:
         texts = {path: (root / path).read_text() for path in self._sources}
         self.spans = {p: marks.spans_around(p, text, lines[p]) for p, text in texts.items()}
         self._hashes = {path: digest(path, text) for path, text in texts.items()}
-        marked = [
-            (
-                path,
-                [n for n, span in enumerate(marks.spans(path, text)) if span in self.spans[path]],
-            )
-            for path, text in texts.items()
-        ]
-        name = hashlib.sha256(json.dumps(marked).encode()).hexdigest()[:16]
-        self._kept = root / "build/mutants/reach" / name
+        self._marks = {path: marks_of(texts[path], lines[path]) for path in self._sources}
+        self._kept = root / "build/mutants/reach"
         self._base: dict[str, int] = {}
         count = 0
         for path in self._sources:
@@ -226,6 +219,7 @@ class Reach:
         files = {test, *helpers, *(path for path, n in runs if not _imports(path, n))}
         kept = {
             "files": {path: self._hash_of(path) for path in sorted(files)},
+            "marks": self._marks,
             "time_s": found["time_s"],
             "reached": reached,
         }
@@ -270,6 +264,12 @@ class Reach:
         kept = json.loads(file.read_text())
         if any(self._hash_of(path) != known for path, known in kept["files"].items()):
             return False
+        reached = set[str]().union(*kept["reached"].values())
+        if any(
+            path not in kept["marks"] or (kept["marks"][path] != known and path in reached)
+            for path, known in self._marks.items()
+        ):
+            return False
         on_import = kept["reached"].get("", {})
         self._on_import |= {(path, n) for path, numbers in on_import.items() for n in numbers}
         for name, time_s in kept["time_s"].items():
@@ -282,6 +282,13 @@ class Reach:
                 for number in numbers:
                     self._by_mark[path, number].append(found)
         return True
+
+
+def marks_of(text: str, lines: Iterable[int]) -> str:
+    """Name for what is marked in a file, wherever its lines are."""
+    all_lines = text.splitlines()
+    said = sorted(all_lines[line - 1].strip() for line in lines)
+    return hashlib.sha256(repr(said).encode()).hexdigest()[:16]
 
 
 def _imports(path: str, numbers: Collection[int]) -> bool:

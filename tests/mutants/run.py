@@ -7,9 +7,9 @@ checkout by the tests that `reach` recorded to run their lines.
 
 from __future__ import annotations
 
+import hashlib
 import json
 import os
-import random
 import re
 import shutil
 import sys
@@ -245,16 +245,24 @@ class Copies:
 
 
 def by_rule(checkout: Path, seed: int, count: int) -> list[Mutant]:
-    """A sample of what the rules make: as many of each file as of any other, as far as it goes."""
-    generator = random.Random(seed)
-    files = sources(checkout)
-    waiting = {path: mutants(path, (checkout / path).read_text()) for path in files}
-    chosen: list[Mutant] = []
-    while len(chosen) < count and any(waiting.values()):
-        for path in generator.sample(files, len(files)):
-            if waiting[path] and len(chosen) < count:
-                chosen.append(waiting[path].pop(generator.randrange(len(waiting[path]))))
-    return chosen
+    """A sample of what the rules make: as many of each file as of any other, as far as it goes.
+
+    Each is drawn by what its line says: whoever changes some lines has the others' mistakes drawn
+    again, so that their records hold, and a test that was missing stays of use.
+    """
+    waiting: list[tuple[int, bytes, bytes, Mutant]] = []
+    for path in sources(checkout):
+        text = (checkout / path).read_text()
+        lines = text.splitlines()
+
+        def place(mutant: Mutant, lines: list[str] = lines) -> bytes:
+            said = seed, mutant.path, lines[mutant.line - 1].strip(), mutant.old, mutant.new
+            return hashlib.sha256(repr(said).encode()).digest()
+
+        file = hashlib.sha256(f"{seed} {path}".encode()).digest()
+        made = sorted((place(mutant), mutant) for mutant in mutants(path, text))
+        waiting += [(turn, file, at, mutant) for turn, (at, mutant) in enumerate(made)]
+    return [mutant for *_, mutant in sorted(waiting)[:count]]
 
 
 @click.command()
@@ -293,7 +301,8 @@ def main(
     if not made:
         raise click.UsageError(f"no mistake has {only!r} in its name")
     folder = checkout / "build/mutants/copies"
-    reach = recorded(checkout, folder, made, jobs)
+    paths = {mutant.path for mutant in made}
+    reach = recorded(checkout, folder, [m for m in every if m.path in paths], jobs)
     verdicts: list[Verdict] = []
 
     def judged(copy: Copy, mutant: Mutant) -> Verdict:
