@@ -30,11 +30,13 @@ from typing import Any, NamedTuple, Protocol
 import pytest
 from hypothesis import Phase, settings
 
-from mutants import patches
+from mutants import marks, patches
 
 PRELOADED = "pytest,hypothesis,numpy,onnx,cvxpy,click,rich.progress,scipy.optimize,highspy,torch"
 """Most of a test's time would go into importing these."""
 _PYTEST = ("-q", "--tb=no", "-m", "not slow", "-p", "no:cacheprovider")
+RECORD_S = 900.0
+"""Seconds of a processor that a test file may take while it is recorded."""
 _PROFILE = "--hypothesis-profile=mutants"
 _CONTEXT = multiprocessing.get_context("forkserver")
 _FORK = multiprocessing.get_context("fork")
@@ -240,6 +242,8 @@ def _serve(root: Path, folder: Path, connection: Connection) -> None:
         os.dup2(file.fileno(), 2)
     _use(folder)
     _prepare(root)
+    (folder / "marks").write_bytes(bytes(marks.SIZE))
+    os.environ[marks.MAP] = str(folder / "marks")
     imports = Imports()
     imports.note()
     pytest.main([*_PYTEST, _PROFILE, "tests"], plugins=[_Server(connection, imports)])
@@ -256,9 +260,13 @@ class _Server:
     def pytest_collection_finish(self) -> None:
         """Find all functions before the garbage collector is told to forget them."""
         self._functions = patches.functions_by_code()
-        marks = sys.modules.get("reached_marks")
-        reached = marks.REACHED if marks else b""
+        reached = Path(os.environ[marks.MAP]).read_bytes()
         self._imports.reached = [number for number, is_set in enumerate(reached) if is_set]
+        commands = sys.modules.get("system.fork")
+        if self._imports.reached and commands is not None:
+            commands.begin()  # once, as all its processes have these marks
+            nowhere = Path(os.devnull)
+            commands.run("", (), Path.cwd(), os.environ, (nowhere, nowhere), RECORD_S)
 
     @pytest.hookimpl(tryfirst=True)
     def pytest_runtestloop(self, session: pytest.Session) -> bool:

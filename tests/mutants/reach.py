@@ -14,7 +14,7 @@ import mmap
 import os
 import re
 import shutil
-import sys
+import signal
 import time
 from collections import defaultdict
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
@@ -26,11 +26,11 @@ import numpy as np
 import pytest
 
 from mutants import marks
-from mutants.copies import Copy, Imports
+from mutants.copies import RECORD_S, Copy, Imports
 
 COMPILERS = ("gcc", "cc", "clang", "arm-none-eabi-gcc", "aarch64-linux-gnu-gcc")
-RECORD_S = 900.0
-"""Seconds of a processor that a test file may take while it is recorded."""
+TEST_S, ENDED_S = 5.0, 15.0
+"""Seconds after which a test is ended while it is recorded, and for how long it is then taken."""
 
 
 def sources(root: Path) -> list[str]:
@@ -43,6 +43,10 @@ def sources(root: Path) -> list[str]:
     c = (p for p in (root / "firmware_templates").rglob("*.c") if p.parent.name != "examples")
     found = [*(path for path in python if path.name not in left_out), *c]
     return sorted(path.relative_to(root).as_posix() for path in found)
+
+
+class _Enough(BaseException):
+    """Ends a test that is recorded."""
 
 
 @dataclass(eq=False)
@@ -59,20 +63,15 @@ class Recorder:
 
     def start(self, imports: Imports) -> None:
         """Map the marks, and put compilers that note the marks of their inputs first."""
-        file = self.folder / "marks"
-        file.write_bytes(bytes(marks.SIZE))
-        os.environ[marks.MAP] = str(file)
-        with file.open("r+b") as opened:
+        with open(os.environ[marks.MAP], "r+b") as opened:
             self._map = mmap.mmap(opened.fileno(), 0)
-        for module in [*sys.modules.values()]:
-            for name in ("REACHED", "_REACHED"):
-                if isinstance(getattr(module, name, None), bytearray):
-                    setattr(module, name, self._map)
+        self._map[:] = bytes(marks.SIZE)
         self._compiled = self.folder / "compiled"
         self._compiled.touch()
         os.environ[marks.COMPILED] = str(self._compiled)
         self._shared: dict[str, set[int]] = defaultdict(set)
         self._at = 0
+        self._ended = set[str]()
         self._imports = imports
         self._note_inputs()
         os.environ["PATH"] = f"{self._compilers}{os.pathsep}{os.environ['PATH']}"
@@ -128,6 +127,21 @@ class Recorder:
             self._before |= before
 
     @pytest.hookimpl(wrapper=True)
+    def pytest_runtest_call(self, item: pytest.Item) -> Iterator[None]:
+        """End a test that takes long: it is rarely needed, and has reached most of what it will."""
+
+        def end(number: int, frame: object) -> None:
+            self._ended.add(item.nodeid)
+            raise _Enough
+
+        signal.signal(signal.SIGALRM, end)
+        signal.setitimer(signal.ITIMER_REAL, TEST_S)
+        try:
+            return (yield)
+        finally:
+            signal.setitimer(signal.ITIMER_REAL, 0.0)
+
+    @pytest.hookimpl(wrapper=True)
     def pytest_runtest_protocol(self, item: pytest.Item) -> Iterator[None]:
         """Note what a test reaches."""
         self._before = set[int]()
@@ -136,7 +150,8 @@ class Recorder:
         found = self._before | self._taken()
         for name in getattr(item, "fixturenames", ()):
             found |= self._shared[name]
-        self.time_s[item.nodeid] = round(time.monotonic() - began_s, 3)
+        taken_s = time.monotonic() - began_s
+        self.time_s[item.nodeid] = ENDED_S if item.nodeid in self._ended else round(taken_s, 3)
         self.reached[item.nodeid] = sorted(found)
         return result
 

@@ -4,14 +4,15 @@
 from __future__ import annotations
 
 import json
+import re
 from pathlib import Path
 from typing import Any
 
 import pytest
 from click.testing import CliRunner
 
-from mutants import marks, patches, run
-from mutants.reach import Reach, Recorded, digest, ordered
+from mutants import copies, marks, patches, run
+from mutants.reach import ENDED_S, Reach, Recorded, digest, ordered
 from mutants.rules import mutants
 
 CODE = """\
@@ -284,6 +285,45 @@ def test_what_survives_is_named_and_tests_that_fail_anyway_prove_nothing(tmp_pat
     wrong = checkout(folder, TESTS.replace("== [1, 0.5]", "== [1, 2]"))
     assert Reach(folder, lines).missing() == ["tests/test_code.py"]
     assert judged(wrong, "--only", "code.py")[0] == 2
+
+
+LONG = """\
+import time
+
+from poetfw.code import absolute, clipped
+
+
+def test_is_long():
+    clipped(2)
+    time.sleep(60)
+    absolute(2)
+"""
+
+
+@pytest.mark.slow
+def test_a_long_test_is_recorded_as_far_as_it_came(tmp_path: Path) -> None:
+    folder = checkout(tmp_path / "right", LONG)
+    copies.preload("pytest")
+    drawn = [m for m in run.by_rule(folder, 1, 300) if "code.py" in m.path]
+    reach = run.recorded(folder, tmp_path / "copies", drawn, 1)
+    reached = [reach.tests_of("host/poetfw/code.py", line)[0] for line in (2, 8)]
+    assert [[(test.name, test.time_s) for test in tests] for tests in reached] == [
+        [("tests/test_code.py::test_is_long", ENDED_S)], [],
+    ]  # fmt: skip
+
+
+def test_mistakes_are_drawn_again_where_lines_are_the_same(tmp_path: Path) -> None:
+    folder = checkout(tmp_path)
+    drawn = {str(mutant) for mutant in run.by_rule(folder, 1, 4)}
+    assert {mutant.split(":")[0] for mutant in drawn} == {
+        "firmware_templates/add.c", "host/poetfw/code.py",
+    }  # fmt: skip
+    code = folder / "host/poetfw/code.py"
+    code.write_text(f"MOST = 3\nLEAST = 2\n\n\n{CODE}")
+    moved = {str(mutant) for mutant in run.by_rule(folder, 1, 8)}
+    lines = {re.sub(r":\d+:", ":", mutant) for mutant in moved}
+    assert {re.sub(r":\d+:", ":", mutant) for mutant in drawn} <= lines
+    assert drawn != {str(mutant) for mutant in run.by_rule(folder, 2, 4)}
 
 
 def test_mistakes_by_hand_are_in_their_files() -> None:
