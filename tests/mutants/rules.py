@@ -223,6 +223,7 @@ def _python(text: str) -> list[Edit]:
 _C_IGNORED = re.compile(
     r"/\*.*?\*/|//[^\n]*"
     r"|^[^\n]*\(uintptr_t\)[^\n]*"  # an address says how something is calculated, never what
+    r"|^[^\n]*__builtin_cpu_supports[^\n]*"  # tests run on one processor
     r'|"(?:\\.|[^"\\])*"'
     r"|'(?:\\.|[^'\\])+'"
     r"|^[ \t]*#(?:\\\n|[^\n])*",
@@ -248,7 +249,8 @@ def _c(text: str) -> Iterator[Edit]:
         yield (*match.span(1), _C_OPERATORS[match[1]])
     for match in _C_NUMBER.finditer(code):
         if int(match[1]) <= LARGEST:
-            yield (*match.span(), f"{int(match[1]) + 1}{match[2]}")
+            is_truth = match[0] == "1" and code.endswith("return ", 0, match.start())
+            yield (*match.span(), "0" if is_truth else f"{int(match[1]) + 1}{match[2]}")
     for match in _C_CONDITION.finditer(code):
         end = _closing(code, match.start(1))
         yield match.start(1), end, f"(!{text[match.start(1) : end]})"

@@ -60,12 +60,14 @@ def restarts(
         rng: randomises good orders.
         disturbed: True leaves out the orders that are not randomised.
     """
-    length = [last - first for first, last in search.spans]
-    size = [float(b.size) for b in search.buffers]
+    extents = [
+        (last - first, float(b.size))
+        for (first, last), b in zip(search.spans, search.buffers, strict=True)
+    ]
     ranks = [
-        [-n * s for n, s in zip(length, size, strict=True)],
-        [-n - s / (2 * LARGEST_BYTES) for n, s in zip(length, size, strict=True)],
-        [-s for s in size],
+        [-length * size for length, size in extents],
+        [-length - size / (2 * LARGEST_BYTES) for length, size in extents],
+        [-size for _, size in extents],
     ]
     orders = ranks
     for turn in count(1):
@@ -74,7 +76,7 @@ def restarts(
                 yield rank, look, _FIRST_STATES * _luby(turn)
         # A slightly randomised good order succeeds where the order itself and pure chance fail.
         orders = [[r * rng.uniform(0.3, 1.0) for r in rank] for rank in ranks]
-        orders.append([rng.random() for _ in size])
+        orders.append([rng.random() for _ in extents])
 
 
 def _luby(turn: int) -> int:
