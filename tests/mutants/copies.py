@@ -21,6 +21,7 @@ from collections import defaultdict
 from collections.abc import Collection, Sequence
 from contextlib import suppress
 from functools import cached_property
+from itertools import zip_longest
 from multiprocessing.connection import Connection
 from multiprocessing.process import BaseProcess
 from pathlib import Path
@@ -302,7 +303,7 @@ class _Server:
         plugin.start(self._imports)
         plugins.register(plugin)
         items = plugin.chosen(session.items)
-        for item, following in zip(items, [*items[1:], None], strict=True):
+        for item, following in zip_longest(items, items[1:]):
             session.config.hook.pytest_runtest_protocol(item=item, nextitem=following)
             if plugin.is_done():
                 break

@@ -4,12 +4,13 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from contextlib import closing
 
 import numpy as np
 import pytest
 
 from poetfw.common.errors import ConfigError, DeviceError
-from poetfw.meters import PowerTrace, measured_energy, open_meter
+from poetfw.meters import PowerTrace, measured_energy, open_meter, ppk2
 from poetfw.meters.ppk2 import Ppk2Meter
 from unit.meters.ppk2_device import VOLTS_PER_COUNT, Device, word
 
@@ -52,6 +53,19 @@ def test_current_and_markers_are_those_that_were_sent() -> None:
     # Stopped first, in case it still measures; then what it is to do.
     assert device.commands[:4] == [b"\x07", b"\x11\x01", b"\x0d\x0c\xe4", b"\x0c\x01"]
     assert device.commands[4:] == [b"\x06", b"\x07"]
+
+
+def test_samples_that_come_late_are_taken(monkeypatch: pytest.MonkeyPatch) -> None:
+    """After the stop, the port may be quiet for 24 reads, again and again."""
+    monkeypatch.setattr(ppk2, "_READ_S", 0.0)
+    late = iter([*[b""] * 24, word(IDLE_A, False, 0), *[b""] * 24, word(ACTIVE_A, True, 1)])
+    with Device() as port, closing(Ppk2Meter(port, 3300)) as meter:
+        has_ended = meter._end.is_set
+        monkeypatch.setattr(
+            meter._ppk2, "get_data", lambda: next(late, b"") if has_ended() else b""
+        )
+        meter.start("conv")
+        assert meter.stop().marked.tolist() == [False, True]
 
 
 def test_samples_that_are_lost_are_found() -> None:
