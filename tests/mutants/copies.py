@@ -43,7 +43,7 @@ _CONTEXT = multiprocessing.get_context("forkserver")
 _FORK = multiprocessing.get_context("fork")
 UNCHANGED = "no function has changed"
 """Answer where a mistake is in none of the functions that there are."""
-_TOO_LONG = (-signal.SIGXCPU, -signal.SIGKILL)
+_TOO_LONG = (-signal.SIGXCPU, -signal.SIGPROF, -signal.SIGKILL)
 
 
 class Plugin(Protocol):

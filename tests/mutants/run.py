@@ -12,6 +12,7 @@ import json
 import os
 import re
 import shutil
+import signal
 import sys
 import time
 import tomllib
@@ -37,6 +38,8 @@ from mutants.rules import Mutant, mutants
 CHECKOUT = Path(__file__).parents[2]
 FIRST_S, LONGEST_S = 2.0, 40.0
 """Recorded seconds of the tests that are run first, and of all that judge a mistake."""
+MORE_S, MORE = 10.0, 4.0
+"""Seconds of a processor that a test may take: these, and times what it took when recorded."""
 LARGEST_SURVIVING_SHARE = 0.05
 T, R = TypeVar("T"), TypeVar("R")
 
@@ -64,7 +67,7 @@ class Verdict:
 class Watch:
     """A plugin of pytest that runs some tests in their order, and keeps the first that failed."""
 
-    tests: list[str]
+    tests: list[Recorded]
     failed: list[str] = field(default_factory=list)
 
     def start(self, imports: Imports) -> None:
@@ -80,9 +83,19 @@ class Watch:
 
     def chosen(self, items: Sequence[pytest.Item]) -> list[pytest.Item]:
         """The tests, in their order."""
-        places = {test: place for place, test in enumerate(self.tests)}
+        places = {test.name: place for place, test in enumerate(self.tests)}
         found = [item for item in items if item.nodeid in places]
         return sorted(found, key=lambda item: places[item.nodeid])
+
+    @pytest.hookimpl(wrapper=True)
+    def pytest_runtest_protocol(self, item: pytest.Item) -> Iterator[None]:
+        """Have the process end where a test loops for ever."""
+        (time_s,) = (test.time_s for test in self.tests if test.name == item.nodeid)
+        signal.setitimer(signal.ITIMER_PROF, MORE_S + MORE * time_s)
+        try:
+            return (yield)
+        finally:
+            signal.setitimer(signal.ITIMER_PROF, 0.0)
 
     def pytest_exception_interact(self, node: pytest.Item | pytest.Collector) -> None:
         """Note a failure."""
@@ -130,8 +143,8 @@ def first_failure(
     failed: str | None = ""
     for batch in batches:
         copy.prepare()
-        longest_s = 20 + 4 * sum(test.time_s for test in batch)
-        watch = Watch([test.name for test in batch])
+        longest_s = 20 + MORE * sum(test.time_s for test in batch)
+        watch = Watch(batch)
         if is_anew:
             failed = copy.run_anew([*dict.fromkeys(test.file for test in batch)], watch, longest_s)
         else:

@@ -3,7 +3,8 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
+from collections.abc import Callable
+from dataclasses import dataclass, replace
 from typing import Any
 
 import pytest
@@ -75,9 +76,49 @@ def test_a_node_that_needs_the_ram_has_nothing_beside_it() -> None:
     assert working_sets(again) == {"large": 980, "small": 980}
 
 
-def test_a_known_plan_is_followed_where_better_ones_cannot_be_placed(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
+@dataclass(frozen=True)
+class Little:
+    """LeNet-5 in little RAM, with its best schedule and a dearer one."""
+
+    program: Program
+    problem: ScheduleProblem
+    budget_bytes: int
+    evaluation: Schedule
+    best: Schedule
+    other: Schedule
+
+    def refuse(
+        self,
+        monkeypatch: pytest.MonkeyPatch,
+        is_refused: Callable[[float], bool],
+        gap_bytes: int = 8,
+    ) -> None:
+        """Place as always, but for plans whose joules are refused: they have gaps."""
+        place = budget.place_plan
+
+        def with_gaps(program: Program, training: Schedule, *how: Any) -> Plan:
+            placed = place(program, training, *how)
+            if not is_refused(training.energy_j):
+                return placed
+            memory = replace(placed.memory, arena_bytes=self.budget_bytes + gap_bytes)
+            return replace(placed, memories={ONLY: memory})
+
+        monkeypatch.setattr(budget, "place_plan", with_gaps)
+
+    def found(self, *known: ExecutionPlan) -> Schedule:
+        return budget.place_within(
+            self.program,
+            self.problem,
+            self.budget_bytes,
+            "poet",
+            self.evaluation,
+            Work(1.0),
+            known=known,
+        ).training
+
+
+@pytest.fixture
+def little() -> Little:
     board, settings = load_board("nrf52840"), BuildSettings("nrf52840", "lenet5", batch=4)
     program = derive_program(settings, load_model(settings))
     table = analytic_costs(program.training, board)
@@ -89,28 +130,29 @@ def test_a_known_plan_is_followed_where_better_ones_cannot_be_placed(
     best, other = solve(limited), solve(limited, "swap-on-demand")
     assert best.energy_j < other.energy_j
     evaluation = plan_evaluation(program, board, analytic_costs)
-    place = budget.place_plan
+    return Little(program, problem, budget_bytes, evaluation, best, other)
 
-    def with_gaps(program: Program, training: Schedule, *how: Any) -> Plan:
-        """Place as always, but for plans better than the known one."""
-        placed = place(program, training, *how)
-        if training.energy_j >= other.energy_j:
-            return placed
-        memory = replace(placed.memory, arena_bytes=budget_bytes + 8)
-        return replace(placed, memories={ONLY: memory})
 
-    monkeypatch.setattr(budget, "place_plan", with_gaps)
-
-    def found(*known: ExecutionPlan) -> Plan:
-        work = Work(1.0)
-        return budget.place_within(
-            program, problem, budget_bytes, "poet", evaluation, work, known=known
-        )
-
+def test_a_known_plan_is_followed_where_better_ones_cannot_be_placed(
+    little: Little, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    little.refuse(monkeypatch, lambda energy_j: energy_j < little.other.energy_j)
     with pytest.raises(InfeasibleError, match="could be placed"):
-        found()
-    training = found(other.plan).training
-    assert training.energy_j == pytest.approx(other.energy_j)
+        little.found()
+    training = little.found(little.other.plan)
+    assert training.energy_j == pytest.approx(little.other.energy_j)
     assert training.bound_j is not None
-    assert training.bound_j <= best.energy_j
+    assert training.bound_j <= little.best.energy_j
     assert training.gap == pytest.approx(1 - training.bound_j / training.energy_j)
+
+
+def test_a_plan_for_less_ram_has_the_bound_of_all_ram(
+    little: Little, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The dearer plan is the best of the RAM that was searched, not of what there is."""
+    most_j = little.best.energy_j * (1 + 1e-9)
+    little.refuse(monkeypatch, lambda energy_j: energy_j <= most_j, 60_000)
+    training = little.found()
+    assert training.energy_j > most_j
+    assert training.bound_j is not None
+    assert training.bound_j <= most_j

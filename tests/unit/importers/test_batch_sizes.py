@@ -287,6 +287,8 @@ def test_a_batch_that_the_program_does_not_hold_for_is_refused(
         ("Pow(Integer(9), Pow(Integer(9), Integer(9)))", None),
         ("__import__('os').system('true')", None),
         ("().__class__", None),
+        ("1" + " " * 999, 1),
+        ("1" + " " * 1000, None),
         ("(" * 400 + "1" + ")" * 400, None),
         ("-" * 999 + "1", None),
         ("Integer(1)" + "+Integer(1)" * 10_000, None),
