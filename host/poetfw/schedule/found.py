@@ -46,8 +46,7 @@ class Found:
         Raises:
             RuntimeError: the incumbent is a plan in stages and refutes the bound.
         """
-        if bound_j > self.energy_j:
-            self._require_outside_stages(problem, bound_j)
+        replace(self, bound_j=bound_j).require_truth(problem)
         return replace(self, bound_j=max(self.bound_j, min(bound_j, self.energy_j)))
 
     def with_bound_of_every_plan(self, problem: ScheduleProblem, bound_j: float) -> Found:

@@ -4,13 +4,14 @@
 from __future__ import annotations
 
 import configparser
+from itertools import pairwise
 
 import pytest
 
 from poetfw.boards import Board, list_boards, load_board
 from poetfw.boards.environments import SYSTEM_SUFFIX, known_environments
 from poetfw.common.resources import firmware_templates_dir, platformio_ini
-from poetfw.firmware.platformio_ini import SANITIZE_SUFFIX
+from poetfw.firmware.platformio_ini import SANITIZE_SUFFIX, select_environments
 
 BARE_METAL = [board.name for board in list_boards() if not board.toolchain.hosted]
 
@@ -28,6 +29,23 @@ def setting(environment: str, key: str) -> str:
     while key not in ini[section]:
         section = ini[section]["extends"]
     return ini[section][key]
+
+
+def test_comments_stand_where_they_stood_and_the_licence_at_the_top() -> None:
+    board = load_board("linux")
+    text = select_environments(["linux"], ["linux"], board.toolchain, 115200).decode()
+    licence, *lines = text.splitlines()
+    assert licence == "; SPDX-License-Identifier: Apache-2.0"
+    assert licence not in lines
+    whole = platformio_ini().read_text().splitlines()
+    above = {
+        line: before
+        for before, line in pairwise(whole)
+        if before.startswith(";") and line.startswith("[")
+    }
+    commented = [n for n, line in enumerate(lines) if line in above]
+    assert "[toolchain]" in [lines[n] for n in commented]
+    assert all(lines[n - 1] == above[lines[n]] for n in commented)
 
 
 def test_every_environment_is_some_boards() -> None:

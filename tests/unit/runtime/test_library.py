@@ -207,6 +207,11 @@ def test_what_wears_the_storage_is_counted_over_resets_and_loads(net: Net) -> No
     assert (net.open(), net.load(), net.metrics.written_blocks) == (OK, OK, written)
 
 
+def test_without_a_card_nothing_is_written(net: Net) -> None:
+    assert net.reset() == OK
+    assert (net.metrics.set, net.metrics.written_blocks) == (0, 0)
+
+
 def test_a_card_says_when_to_commit(net: Net) -> None:
     assert not net.save_is_due()
     assert (net.open(), net.load()) == (OK, OK)

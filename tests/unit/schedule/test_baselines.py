@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import math
 import random
+from contextlib import suppress
 from dataclasses import replace
 from itertools import chain as concatenated
 from itertools import pairwise
@@ -14,6 +15,7 @@ import pytest
 from made_problems import random_problem, training_chain, with_ram_fraction
 from poetfw.boards import load_board
 from poetfw.common.errors import UnsuitableError
+from poetfw.common.limits import Work
 from poetfw.costs import analytic_costs
 from poetfw.models import build_model
 from poetfw.planning import schedule_problem
@@ -34,7 +36,7 @@ from poetfw.schedule.baselines.checkpoint_all import checkpoint_all
 from poetfw.schedule.baselines.emitter import Emitter, emit
 from poetfw.schedule.baselines.griewank import forward_steps, next_checkpoint, revolve
 from poetfw.schedule.baselines.offloading import Offloading, lower_bound_s
-from poetfw.schedule.baselines.registry import BASELINES
+from poetfw.schedule.baselines.registry import BASELINES, published_plan
 from poetfw.schedule.indexed import Indexed
 from poetfw.schedule.simulator import unlimited
 from poetfw.schedule.transfers import plan_transfers
@@ -185,6 +187,16 @@ def test_what_is_no_chain_is_refused(name: str) -> None:
     )
     with pytest.raises(UnsuitableError, match="is not a chain"):
         BASELINES[name].plan(ScheduleProblem("split", 100, None, None, nodes))
+
+
+@pytest.mark.parametrize("name", ["chen-sqrt", "capuchin"])
+def test_a_plan_takes_some_of_the_work(name: str) -> None:
+    """Even where a method goes through no items: a search with a thousand of them ends."""
+    problem = with_ram_fraction(training_chain(8), 0.8)
+    work = Work(1.0)
+    with suppress(UnsuitableError):
+        published_plan(problem, BASELINES[name], work)
+    assert work.left < 1.0
 
 
 def test_vdnn_says_what_it_goes_by() -> None:

@@ -72,6 +72,18 @@ def test_devices_at_once_are_drawn_and_replayed(tmp_path: Path) -> None:
     assert schedule("--devices", exported, *replay)["time_s"] == answer["time_s"]
 
 
+def test_one_device_is_a_file_of_it_or_a_problem(tmp_path: Path) -> None:
+    file, exported = str(FILES / "igpu-cpu.toml"), str(tmp_path / "problem.json")
+    alone = ("--devices", file, "--model", "mlp", "--work-limit", "1")
+    answer = schedule(*alone)
+    assert list(answer["computed"]) == ["igpu-cpu"]
+    assert CliRunner().invoke(cli, ("schedule", *alone, "--export", exported)).exit_code == 0
+    assert schedule("--devices", exported, "--work-limit", "1")["plan"] == answer["plan"]
+    refused = CliRunner().invoke(cli, ("schedule", "--devices", f"{exported},{exported}"))
+    assert refused.exit_code == 2
+    assert "--devices with device files needs --model" in refused.stderr
+
+
 def test_a_device_lacks_operators_that_there_are(tmp_path: Path) -> None:
     file = tmp_path / "odd.toml"
     file.write_text('lacks = ["nope"]\n' + (FILES / "igpu-gpu.toml").read_text())
