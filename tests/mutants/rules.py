@@ -153,6 +153,8 @@ class _Python(ast.NodeVisitor):
             (start, end), (then, last) = self._span(first), self._span(second)
             text = self._text
             self.edits.append((start, last, text[then:last] + text[end:then] + text[start:end]))
+        if called == "reshape":  # of NumPy, to which -2 says as much as -1
+            node.args = [argument for argument in node.args if not _is_minus_one(argument)]
         self.generic_visit(node)
 
     def visit_AugAssign(self, node: ast.AugAssign) -> None:
@@ -207,6 +209,10 @@ class _Python(ast.NodeVisitor):
             self.edits.append((*self._span(node), str(not node.value)))
         elif isinstance(node.value, int) and node.value <= LARGEST:
             self.edits.append((*self._span(node), f"{node.value + 1}"))
+
+
+def _is_minus_one(node: ast.expr) -> bool:
+    return ast.unparse(node) == "-1"
 
 
 def _is_text(node: ast.expr) -> bool:

@@ -130,6 +130,7 @@ def test_arguments_are_exchanged() -> None:
 def test_what_nobody_could_notice_is_left_alone() -> None:
     assert {m.new for m in mutants("code.py", "a = min(b, c) + isclose(b, c) + f(b, b)\n")} == {"-"}
     assert mutants("code.py", "a = Picture(ms=3, autolim=False, zorder=5)\n") == []
+    assert {m.new for m in mutants("code.py", "a = b.reshape(-1, 2)\n")} == {"3"}
     assert mutants("f.c", "    if ((uintptr_t)data % 4u == 0u) {\n") == []
     assert mutants("f.c", '    if (!__builtin_cpu_supports("fma")) {\n') == []
     assert {m.new for m in mutants("f.c", "    return 1;\n")} == {"0"}, "2 is as true as 1"

@@ -17,7 +17,13 @@ from click.testing import CliRunner
 import poetfw
 from poetfw.api.firmware import Firmware
 from poetfw.cli.main import cli
-from poetfw.common.errors import ConfigError, DataError, ModelError, OutputError, ToolError
+from poetfw.common.errors import (
+    ConfigError,
+    DataError,
+    ModelError,
+    OutputError,
+    ToolError,
+)
 from poetfw.report import BuildReport
 from unit.project.spdx import ROOT
 
@@ -227,3 +233,11 @@ def test_a_sweep_is_a_table(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> 
         table.to_dataframe()
     with pytest.raises(ConfigError, match="above 1"):
         poetfw.sweep("mlp", boards="nrf52840", fractions=2)
+
+
+def test_a_sweep_with_an_unknown_model_does_not_begin(tmp_path: Path) -> None:
+    out = tmp_path / "sweep.jsonl"
+    options: dict[str, Any] = {"fractions": 0.9, "schedulers": ["dtr"], "work_limit": 0.1}
+    with pytest.raises(ModelError, match="no model is called 'nope'"):
+        poetfw.sweep(["mlp", "nope"], boards="nrf52840", out=out, **options)
+    assert not out.exists()

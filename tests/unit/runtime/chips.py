@@ -58,7 +58,7 @@ class Processor:
         polls: how often it must be asked before what it waits for has come, by name; SPI is an
             exchange.
         polls_per_byte: the same for each byte of an exchange on SPI, besides.
-        storm: whether the chip interrupts although nothing has ended.
+        storm: how often the chip interrupts although nothing has ended.
         typed: what is sent to it, as soon as it sleeps.
         burst: how much of that comes at once.
         on_read: called before each read of a register, with its name.
@@ -106,7 +106,7 @@ class Processor:
         self.polls = registers.polls = polls or {}
         self.pending = registers.pending
         self.polls_per_byte = polls_per_byte
-        self.storm = False
+        self.storm = 0.0
         self.typed, self.burst = typed, burst
         self.on_read: Callable[[str], None] = lambda name: None
         self.writes: list[tuple[str, int]] = []
@@ -249,8 +249,12 @@ class Processor:
                 if self._polls_left == 0:
                     self._happen()
             line = self._lines[self._enabled] if self._enabled is not None else None
-            if line is None or self._library is None or not (line() or self.storm):
+            if line is None or self._library is None:
                 return
+            if not line():
+                if self.storm <= 0:
+                    return
+                self.storm -= 1
             self._handling = True
             self._library[self.handler]()
             self._handling = False

@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 import ctypes
+import math
 import re
 from collections import Counter
 from collections.abc import Callable
@@ -289,7 +290,8 @@ def test_a_bus_that_hangs_is_reported(impatient: Path, bytes_before: int, how: s
 
 
 def break_bus(chip: Chip, how: str) -> None:
-    chip.storm, chip.registers.stuck = how == "a storm", how == "an event that stays"
+    chip.storm = math.inf if how == "a storm" else 0
+    chip.registers.stuck = how == "an event that stays"
     if how == "no interrupt":
         chip.polls["SPI"] = OUT_OF_REACH
 

@@ -238,12 +238,8 @@ class _Program:
         """
         nodes = self.offloading.graph.problem.nodes
         step_s = np.maximum(math.fsum(n.time_s for n in nodes) + self.waited, self.moved_s)
-        found = set()
-        for kept in sorted(np.flatnonzero(np.isfinite(step_s)), key=lambda k: (step_s[k], -k)):
-            paged = self.backtrack(keeps, int(kept))
-            if paged not in found:
-                found.add(paged)
-                yield paged
+        kept = sorted(np.flatnonzero(np.isfinite(step_s)), key=lambda k: (step_s[k], -k))
+        yield from dict.fromkeys(self.backtrack(keeps, int(k)) for k in kept)
 
     def backtrack(self, keeps: list[NDArray[np.bool_]], kept: int) -> frozenset[int]:
         """Paged tensors of the choice that ends with `kept` slots."""

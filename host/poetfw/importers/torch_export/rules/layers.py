@@ -258,7 +258,7 @@ def _embedding_bag(
     sparse: bool = False,
     per_sample_weights: Value | None = None,
     include_last_offset: bool = False,
-    padding_idx: int | None = -1,
+    padding_idx: int | None = None,
 ) -> tuple[str, None, None, None]:
     """The sum, mean or maximum (mode 0, 1, 2) over bags of one size, whose offsets are constant."""
     if scale_grad_by_freq or include_last_offset or padding_idx not in (None, -1):
