@@ -38,7 +38,7 @@ from mutants.rules import Mutant, mutants
 CHECKOUT = Path(__file__).parents[2]
 FIRST_S, LONGEST_S = 2.0, 40.0
 """Recorded seconds of the tests that are run first, and of all that judge a mistake."""
-MORE_S, MORE = 10.0, 4.0
+MORE_S, MORE = 20.0, 4.0
 """Seconds of a processor that a test may take: these, and times what it took when recorded."""
 LARGEST_SURVIVING_SHARE = 0.05
 T, R = TypeVar("T"), TypeVar("R")
