@@ -479,7 +479,8 @@ def _compute_comment(op: Op, graph: Graph, stays: _Stays, index: int) -> str:
     inputs = ", ".join(operand(name) for name in op.inputs)
     outputs = ", ".join(operand(name) for name in (op.output, *op.updates) if name is not None)
     flow = " -> ".join(part for part in (inputs, outputs) if part)
-    return f"{comment_text(op.name)}: {op.kind} {flow}"
+    kinds = " + ".join(part.kind for part in op.parts)
+    return f"{comment_text(op.name)}: {kinds} {flow}"
 
 
 def _transfer_comment(
