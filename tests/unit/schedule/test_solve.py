@@ -219,6 +219,15 @@ def test_a_training_step_of_a_small_cnn_is_solved_in_seconds(fraction: float) ->
     assert time.process_time() - began_s < 20  # about 1 s
 
 
+def test_another_solver_finds_plans_without_the_cuts_of_this_one() -> None:
+    problem = with_ram_fraction(training_chain(2), 0.6)
+    energies_j = [
+        solve(problem, "poet", SolveOptions(gap=1e-3, solver=solver), work=Work(0.3)).energy_j
+        for solver in ("HIGHS", "SCIPY")
+    ]
+    assert energies_j[1] == pytest.approx(energies_j[0], rel=1e-3)
+
+
 def test_a_small_plan_comes_near_the_smallest_budget() -> None:
     problem = replace(with_ram_fraction(training_chain(), 1.0), storage=None)
     plan = small_plan(problem, SolverOptions(), Work())
