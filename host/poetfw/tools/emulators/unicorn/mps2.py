@@ -64,7 +64,7 @@ class Mps2:
         console: Console,
         keyboard: Keyboard | None = None,
         *,
-        counts: bool = False,
+        counts: bool,
     ) -> None:
         """Set up the machine.
 
