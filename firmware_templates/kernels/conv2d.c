@@ -33,58 +33,27 @@ struct taps {
     int32_t count;
 };
 
-/* One axis of the source and of the result. */
-struct side {
-    int32_t kernel;
-    int32_t stride;
-    int32_t padding;
-    int32_t source_extent;
-    int32_t result_extent;
-};
-
-/* Forward or dX: both sum products of a source (x or dy) with weights, over channels and over the taps that meet the source.
- * From a tap to the next, forward goes on by one weight and by one element of the source; dX by a stride of weights, and back
- * by one element. */
-struct pass {
-    struct taps (*met)(const struct side *side, int32_t position);
-    struct side rows;
-    struct side columns;
-    struct poet_dot walk; /* over channels of the source, rows and columns of taps; the counts of taps depend on the position */
-    int32_t samples;
-    int32_t groups;
-    int32_t channels;     /* of a group of the result */
-    int32_t weight_next;  /* weights to the next channel of the result */
-    int32_t weight_group; /* and to the next group */
-    bool continued;       /* sums are added to what is in the result */
-};
-
 static int32_t least(int32_t one, int32_t other)
 {
     return one < other ? one : other;
 }
 
-PLAIN struct taps met_forward(const struct side *side, int32_t position)
+PLAIN struct taps taps_met(const struct poet_conv2d_pass *pass, const struct poet_conv2d_side *side, int32_t position)
 {
+    if (pass->of_input) {
+        const int32_t padded = position + side->padding;
+        const int32_t source = least(padded / side->stride, side->source_extent - 1);
+        const int32_t tap = padded - source * side->stride;
+        return (struct taps){tap, source, least((side->kernel - tap + side->stride - 1) / side->stride, source + 1)};
+    }
     const int32_t start = position * side->stride - side->padding;
     const int32_t first = start < 0 ? -start : 0;
     return (struct taps){first, start + first, least(side->kernel, side->source_extent - start) - first};
 }
 
-PLAIN struct taps met_backwards(const struct side *side, int32_t position)
-{
-    const int32_t padded = position + side->padding;
-    const int32_t source = least(padded / side->stride, side->source_extent - 1);
-    const int32_t tap = padded - source * side->stride;
-    return (struct taps){tap, source, least((side->kernel - tap + side->stride - 1) / side->stride, source + 1)};
-}
-
 /* A walk has a channel, a row and a column at least. */
-PLAIN float sum_products(const struct poet_dot *walk, const float *source, const float *weight, const float *begun)
+PLAIN float sum_products(const struct poet_dot *walk, const float *source, const float *weight, float total)
 {
-    if (!POET_HAS_FPU && begun == NULL) {
-        return poet_dot_f32(walk, walk->middle.count * walk->inner.count, source, weight);
-    }
-    float total = begun != NULL ? *begun : 0.0f;
     int32_t channels = walk->outer.count;
     do {
         const float *source_row = source;
@@ -111,12 +80,12 @@ PLAIN float sum_products(const struct poet_dot *walk, const float *source, const
 }
 
 /* All channels at one position of a sample. */
-PLAIN void sum_position(const struct pass *pass, const struct taps *rows, const struct taps *columns, const float *source,
-                         const float *weight, const float *bias, float *result)
+PLAIN void sum_position(const struct poet_conv2d_pass *pass, const struct poet_dot *taps, const struct taps *rows,
+                        const struct taps *columns, const float *source, const float *weight, const float *bias,
+                        float *result)
 {
     const bool meets = rows->count > 0 && columns->count > 0;
-    const int32_t plane = pass->rows.result_extent * pass->columns.result_extent;
-    struct poet_dot walk = pass->walk;
+    struct poet_dot walk = *taps;
     walk.middle.count = rows->count;
     walk.inner.count = columns->count;
     if (rows->count == 1 && columns->count == 1 && !pass->continued) { /* channels are summed at once, to the same bits */
@@ -128,29 +97,42 @@ PLAIN void sum_position(const struct pass *pass, const struct taps *rows, const 
     for (int32_t group = 0; group < pass->groups; group++) {
         const float *w = weight;
         for (int32_t channel = 0; channel < pass->channels; channel++) {
-            const float *const begun = pass->continued ? result : NULL;
-            const float none = pass->continued ? *result : 0.0f;
-            const float sum = meets ? sum_products(&walk, source, w, begun) : none;
+            float sum = pass->continued ? *result : 0.0f;
+            if (meets && !POET_HAS_FPU && !pass->continued) {
+                sum = poet_dot_f32(&walk, walk.middle.count * walk.inner.count, source, w);
+            } else if (meets) {
+                sum = sum_products(&walk, source, w, sum);
+            }
             *result = bias != NULL ? sum + *bias++ : sum;
-            result += plane;
+            result += pass->result_plane;
             w += pass->weight_next;
         }
-        source += pass->walk.outer.count * pass->walk.outer.a_next;
-        weight += pass->weight_group;
+        source += pass->source_channels * pass->source_plane;
+        weight += pass->channels * pass->source_channels * pass->rows.kernel * pass->columns.kernel;
     }
 }
 
-PLAIN void sum_pass(const struct pass *pass, const float *source, const float *weight, const float *bias, float *result)
+PLAIN void sum_pass(const struct poet_conv2d_pass *pass, const float *source, const float *weight, const float *bias,
+                    float *result)
 {
-    const int32_t height = pass->rows.result_extent;
-    const int32_t width = pass->columns.result_extent;
-    for (int32_t i = 0; i < height; i++) {
-        const struct taps rows = pass->met(&pass->rows, i);
-        for (int32_t j = 0; j < width; j++) {
-            const struct taps columns = pass->met(&pass->columns, j);
+    /* From a tap to the next, forward goes on by a weight and an element of the source; dX by a stride of weights, and back by
+     * an element. */
+    const int32_t way = pass->of_input ? -1 : 1;
+    const struct poet_dot taps = {
+        .outer = {pass->source_channels, pass->source_plane, pass->weight_source_next},
+        .middle = {0, way * pass->columns.source_extent,
+                   (pass->of_input ? pass->rows.stride : 1) * pass->columns.kernel},
+        .inner = {0, way, pass->of_input ? pass->columns.stride : 1},
+    };
+    for (int32_t i = 0; i < pass->rows.result_extent; i++) {
+        const struct taps rows = taps_met(pass, &pass->rows, i);
+        for (int32_t j = 0; j < pass->columns.result_extent; j++) {
+            const struct taps columns = taps_met(pass, &pass->columns, j);
             for (int32_t n = 0; n < pass->samples; n++) {
-                sum_position(pass, &rows, &columns, source + n * pass->groups * pass->walk.outer.count * pass->walk.outer.a_next,
-                             weight, bias, result + n * pass->groups * pass->channels * height * width + i * width + j);
+                sum_position(pass, &taps, &rows, &columns, source + n * pass->groups * pass->source_channels * pass->source_plane,
+                             weight, bias,
+                             result + n * pass->groups * pass->channels * pass->result_plane +
+                                 i * pass->columns.result_extent + j);
             }
         }
     }
@@ -186,90 +168,43 @@ static inline bool by_tiles(const struct poet_conv2d *op, const float *weight)
     return !POET_PLAIN_CONV2D || (op->tiles != NULL && (op->tiles->padded == 0u || are_finite(op, weight)));
 }
 
-static void sum_forward(const struct poet_conv2d *op, const float *x, const float *w, const float *b,
-                        float *y, bool continued)
+static void sum(const struct poet_conv2d *op, bool of_input, const float *source, const float *w, const float *b,
+                float *result, bool continued)
 {
     if (POET_HAS_VFP && by_tiles(op, w)) {
-        poet_tiles_sum_f32(op->tiles, x, w, b, y);
+        poet_tiles_sum_f32(op->tiles, source, w, b, result);
         return;
     }
-    const int32_t kernel = op->kernel_height * op->kernel_width;
-    const int32_t group_in = op->in_channels / op->groups;
-    const int32_t group_out = op->out_channels / op->groups;
-    const struct pass pass = {
-        .met = met_forward,
-        .rows = {op->kernel_height, op->stride_height, op->padding_top, op->in_height, op->out_height},
-        .columns = {op->kernel_width, op->stride_width, op->padding_left, op->in_width, op->out_width},
-        .walk = {.outer = {group_in, op->in_height * op->in_width, kernel},
-                 .middle = {0, op->in_width, op->kernel_width},
-                 .inner = {0, 1, 1}},
-        .samples = op->batch,
-        .groups = op->groups,
-        .channels = group_out,
-        .weight_next = group_in * kernel,
-        .weight_group = group_out * group_in * kernel,
-        .continued = continued,
-    };
-    sum_pass(&pass, x, w, b, y);
+    const struct poet_conv2d_pass pass = poet_conv2d_pass_of(op, of_input, continued);
+    if (POET_HAS_VECTORS && by_vectors(op, of_input ? 12 : 14)) {
+        poet_conv2d_vectors_sum_f32(&pass, source, w, b, result);
+    } else {
+        sum_pass(&pass, source, w, b, result);
+    }
 }
 
 void poet_conv2d_forward_f32(const struct poet_conv2d *op, const float *x, const float *w,
                              const float *b, float *y)
 {
-    if (POET_HAS_VECTORS && by_vectors(op, 14)) {
-        poet_conv2d_vectors_forward_f32(op, x, w, b, y);
-        return;
-    }
-    sum_forward(op, x, w, b, y, false);
+    sum(op, false, x, w, b, y, false);
 }
 
 void poet_conv2d_forward_continued_f32(const struct poet_conv2d *op, const float *x, const float *w,
                                        const float *b, float *y)
 {
-    sum_forward(op, x, w, b, y, true);
-}
-
-static void sum_backwards(const struct poet_conv2d *op, const float *w, const float *dy, float *dx,
-                          bool continued)
-{
-    if (POET_HAS_VFP && by_tiles(op, w)) {
-        poet_tiles_sum_f32(op->tiles, dy, w, NULL, dx);
-        return;
-    }
-    const int32_t kernel = op->kernel_height * op->kernel_width;
-    const int32_t group_in = op->in_channels / op->groups;
-    const int32_t group_out = op->out_channels / op->groups;
-    const struct pass pass = {
-        .met = met_backwards,
-        .rows = {op->kernel_height, op->stride_height, op->padding_top, op->out_height, op->in_height},
-        .columns = {op->kernel_width, op->stride_width, op->padding_left, op->out_width, op->in_width},
-        .walk = {.outer = {group_out, op->out_height * op->out_width, group_in * kernel},
-                 .middle = {0, -op->out_width, op->stride_height * op->kernel_width},
-                 .inner = {0, -1, op->stride_width}},
-        .samples = op->batch,
-        .groups = op->groups,
-        .channels = group_in,
-        .weight_next = kernel,
-        .weight_group = group_out * group_in * kernel,
-        .continued = continued,
-    };
-    sum_pass(&pass, dy, w, NULL, dx);
+    sum(op, false, x, w, b, y, true);
 }
 
 void poet_conv2d_backward_input_f32(const struct poet_conv2d *op, const float *w, const float *dy,
                                     float *dx)
 {
-    if (POET_HAS_VECTORS && by_vectors(op, 12)) {
-        poet_conv2d_vectors_backward_input_f32(op, w, dy, dx);
-        return;
-    }
-    sum_backwards(op, w, dy, dx, false);
+    sum(op, true, dy, w, NULL, dx, false);
 }
 
 void poet_conv2d_backward_input_continued_f32(const struct poet_conv2d *op, const float *w, const float *dy,
                                               float *dx)
 {
-    sum_backwards(op, w, dy, dx, true);
+    sum(op, true, dy, w, NULL, dx, true);
 }
 
 /* The positions of a tap of one input and one output channel. */

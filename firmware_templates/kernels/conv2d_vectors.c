@@ -21,7 +21,7 @@
  * channel is summed one by one.
  *
  * Taps of padding are gathered as zeros, which leave the bits of every sum of finite numbers as they are: a sum that is
- * NaN is taken again without. */
+ * NaN is taken again without, from what it began with. */
 
 /* Compiled into its callers, where some of its arguments are constants. */
 #define INLINE static inline __attribute__((always_inline))
@@ -34,78 +34,6 @@ static int32_t least(int32_t a, int32_t b)
 static int32_t most(int32_t a, int32_t b)
 {
     return a > b ? a : b;
-}
-
-/* One axis of source and result. */
-struct side {
-    int32_t kernel;
-    int32_t stride;
-    int32_t padding;
-    int32_t source_extent;
-    int32_t result_extent;
-};
-
-/* One pass over all positions of a result. */
-struct pass {
-    bool of_input; /* whether the result is the input's gradient */
-    int32_t samples;
-    int32_t groups;
-    int32_t channels; /* of a group of the result */
-    int32_t source_channels;
-    int32_t weight_next; /* weights to the result's next channel */
-    int32_t weight_source_next;
-    struct side rows;
-    struct side columns;
-};
-
-static struct pass forward_pass(const struct poet_conv2d *op)
-{
-    const int32_t kernel = op->kernel_height * op->kernel_width;
-    const int32_t group_in = op->in_channels / op->groups;
-    const struct pass pass = {
-        .of_input = false,
-        .samples = op->batch,
-        .groups = op->groups,
-        .channels = op->out_channels / op->groups,
-        .source_channels = group_in,
-        .weight_next = group_in * kernel,
-        .weight_source_next = kernel,
-        .rows = {op->kernel_height, op->stride_height, op->padding_top, op->in_height,
-                 op->out_height},
-        .columns = {op->kernel_width, op->stride_width, op->padding_left, op->in_width,
-                    op->out_width},
-    };
-    return pass;
-}
-
-static struct pass backward_input_pass(const struct poet_conv2d *op)
-{
-    const int32_t kernel = op->kernel_height * op->kernel_width;
-    const int32_t group_in = op->in_channels / op->groups;
-    const struct pass pass = {
-        .of_input = true,
-        .samples = op->batch,
-        .groups = op->groups,
-        .channels = group_in,
-        .source_channels = op->out_channels / op->groups,
-        .weight_next = kernel,
-        .weight_source_next = group_in * kernel,
-        .rows = {op->kernel_height, op->stride_height, op->padding_top, op->out_height,
-                 op->in_height},
-        .columns = {op->kernel_width, op->stride_width, op->padding_left, op->out_width,
-                    op->in_width},
-    };
-    return pass;
-}
-
-static int32_t source_plane(const struct pass *pass)
-{
-    return pass->rows.source_extent * pass->columns.source_extent;
-}
-
-static int32_t result_plane(const struct pass *pass)
-{
-    return pass->rows.result_extent * pass->columns.result_extent;
 }
 
 /* One axis of the results whose taps lie the same, those of padding among them. Result position p is element
@@ -123,12 +51,12 @@ struct line {
 };
 
 /* Of an output there is one line; inputs that lie a stride apart are one. */
-static int32_t lines_of(const struct pass *pass, const struct side *side)
+static int32_t lines_of(const struct poet_conv2d_pass *pass, const struct poet_conv2d_side *side)
 {
     return pass->of_input ? least(side->stride, side->result_extent) : 1;
 }
 
-static struct line line_of(const struct pass *pass, const struct side *side, int32_t first)
+static struct line line_of(const struct poet_conv2d_pass *pass, const struct poet_conv2d_side *side, int32_t first)
 {
     const int32_t stride = side->stride;
     const int32_t padded = first + side->padding;
@@ -164,7 +92,7 @@ static struct met taps_met(const struct line *line, int32_t position, int32_t ex
 
 /* Lanes are positions. */
 struct by_position {
-    const struct pass *pass;
+    const struct poet_conv2d_pass *pass;
     struct line rows;
     struct line columns;
     const float *source;
@@ -204,31 +132,38 @@ static float bias_of(const float *bias, int32_t channel)
     return bias != NULL ? bias[channel] : -0.0f;
 }
 
-/* A channel's sum at one position, without padding. */
-static float sum_at(const struct by_position *by, int32_t channel, const struct position *at)
+/* A channel's sum at one position, without padding; `result` is what is there. */
+static float sum_at(const struct by_position *by, int32_t channel, const struct position *at, float result)
 {
-    const struct pass *pass = by->pass;
+    const struct poet_conv2d_pass *pass = by->pass;
     const int32_t width = pass->columns.source_extent;
     const struct met rows = taps_met(&by->rows, at->row, pass->rows.source_extent);
     const struct met columns = taps_met(&by->columns, at->column, width);
+    const int32_t some = pass->continued ? 1 : pass->source_channels; /* at a time */
     const bool one_sum = by->rows.taps * by->columns.taps == 1;
     const int32_t row = by->rows.source + at->row * by->rows.source_next + rows.first * by->rows.tap_source;
     const int32_t column =
         by->columns.source + at->column * by->columns.source_next + columns.first * by->columns.tap_source;
     const int32_t met = (rows.end - rows.first) * (columns.end - columns.first);
     const struct poet_dot dot = {
-        .outer = {pass->source_channels, source_plane(pass), pass->weight_source_next},
+        .outer = {some, pass->source_plane, pass->weight_source_next},
         .middle = {rows.end - rows.first, by->rows.tap_source * width,
                    by->rows.tap_next * pass->columns.kernel},
         .inner = {columns.end - columns.first, by->columns.tap_source, by->columns.tap_next},
     };
+    float total = pass->continued ? result : 0.0f;
     if (rows.first >= rows.end || columns.first >= columns.end) {
-        return 0.0f;
+        return total;
     }
-    return poet_dot_f32(&dot, one_sum ? pass->source_channels : met,
-                        by->source + at->sample * pass->groups * pass->source_channels * source_plane(pass) +
-                            row * width + column,
-                        by->weight + channel * pass->weight_next + place_of(by, rows.first, columns.first));
+    const float *source = by->source + at->sample * pass->groups * pass->source_channels * pass->source_plane +
+                          row * width + column;
+    const float *weight = by->weight + channel * pass->weight_next + place_of(by, rows.first, columns.first);
+    for (int32_t done = 0; done < pass->source_channels; done += some) {
+        total += poet_dot_f32(&dot, one_sum ? some : met, source, weight);
+        source += pass->source_plane;
+        weight += pass->weight_source_next;
+    }
+    return total;
 }
 
 INLINE void copy(float *to, const float *from, int32_t next, int32_t count)
@@ -250,12 +185,12 @@ INLINE void copy(float *to, const float *from, int32_t next, int32_t count)
 static void pack_tap(const struct by_position *by, const struct position *at, int32_t row_tap, int32_t column_tap,
                      int32_t channels, const float *source, int32_t taps, float *lanes)
 {
-    const struct pass *pass = by->pass;
+    const struct poet_conv2d_pass *pass = by->pass;
     const int32_t next = by->columns.source_next;
     const int32_t row = by->rows.source + at->row * by->rows.source_next + row_tap * by->rows.tap_source;
     const int32_t column = by->columns.source + at->column * next + column_tap * by->columns.tap_source;
     const int32_t extent = pass->columns.source_extent;
-    const int32_t plane = source_plane(pass);
+    const int32_t plane = pass->source_plane;
     int32_t before = least(column < 0 ? (next - 1 - column) / next : 0, at->count);
     int32_t end = least(column < extent ? (extent - column + next - 1) / next : 0, at->count);
     if (row < 0 || row >= pass->rows.source_extent || before >= end) {
@@ -291,7 +226,7 @@ static void pack_positions(const void *context, int32_t lane, int32_t lanes, int
     const int32_t channels = count / some;
     const int32_t channel = k / taps;
     const int32_t first = k % taps;
-    const float *source = by->source + channel * source_plane(by->pass);
+    const float *source = by->source + channel * by->pass->source_plane;
     for (int32_t i = 0; i < some; i++) {
         const int32_t tap = first + i;
         int32_t place = channel * by->pass->weight_source_next +
@@ -321,28 +256,56 @@ static void pack_positions(const void *context, int32_t lane, int32_t lanes, int
     }
 }
 
+/* Where a lane's results are, of a row's channel. */
+static float *result_of(const struct by_position *by, int32_t row, const struct position *at)
+{
+    const struct poet_conv2d_pass *pass = by->pass;
+    return by->result + (at->sample * pass->groups * pass->channels + row) * pass->result_plane +
+           (by->rows.first + at->row * by->rows.next) * pass->columns.result_extent + by->columns.first +
+           at->column * by->columns.next;
+}
+
+static void begin_positions(const void *context, int32_t row, int32_t rows, int32_t lane, int32_t lanes, float *sums,
+                            int32_t next)
+{
+    const struct by_position *by = context;
+    for (int32_t done = 0; done < lanes;) {
+        const struct position at = position_of(by, lane + done, lanes - done);
+        const float *from = result_of(by, row, &at);
+        for (int32_t i = 0; i < rows; i++) {
+            copy(sums + i * next + done, from, by->columns.next, at.count);
+            from += by->pass->result_plane;
+        }
+        done += at.count;
+    }
+}
+
 static void put_positions(void *context, int32_t row, int32_t rows, int32_t lane, int32_t lanes,
                           const float *sums, int32_t next)
 {
     const struct by_position *by = context;
-    const struct pass *pass = by->pass;
-    const int32_t plane = result_plane(pass);
+    const struct poet_conv2d_pass *pass = by->pass;
+    const int32_t plane = pass->result_plane;
     for (int32_t done = 0; done < lanes;) {
         const struct position at = position_of(by, lane + done, lanes - done);
-        float *to = by->result + (at.sample * pass->groups * pass->channels + row) * plane +
-                    (by->rows.first + at.row * by->rows.next) * pass->columns.result_extent + by->columns.first +
-                    at.column * by->columns.next;
+        float *to = result_of(by, row, &at);
         for (int32_t i = 0; i < rows; i++) {
             const float shift = bias_of(by->bias, row + i);
             bool has_nan = false;
+            const float *const of_row = sums + i * next + done;
             for (int32_t j = 0; j < at.count; j++) {
-                const float sum = sums[i * next + done + j];
-                to[j * by->columns.next] = sum + shift;
-                has_nan |= sum != sum;
+                has_nan |= of_row[j] != of_row[j];
+                if (!pass->continued) { /* else a sum that is NaN begins with what is there */
+                    to[j * by->columns.next] = of_row[j] + shift;
+                }
+            }
+            for (int32_t j = 0; pass->continued && !has_nan && j < at.count; j++) {
+                to[j * by->columns.next] = of_row[j] + shift;
             }
             for (int32_t j = 0; has_nan && j < at.count; j++) {
                 const struct position one = {at.sample, at.row, at.column + j, 1};
-                to[j * by->columns.next] = sum_at(by, row + i, &one) + shift;
+                float *const result = to + j * by->columns.next;
+                *result = sum_at(by, row + i, &one, *result) + shift;
             }
             to += plane;
         }
@@ -352,17 +315,18 @@ static void put_positions(void *context, int32_t row, int32_t rows, int32_t lane
 
 static void sum_positions(struct by_position *by)
 {
-    const struct pass *pass = by->pass;
+    const struct poet_conv2d_pass *pass = by->pass;
     const int32_t taps = by->rows.taps * by->columns.taps;
     const struct poet_panel panel = {
         .rows = pass->channels,
         .lanes = pass->samples * by->rows.count * by->columns.count,
-        .units = taps > 1 ? pass->source_channels : 1, /* without units of one */
-        .taps = taps > 1 ? taps : taps * pass->source_channels,
+        .units = pass->source_channels,
+        .taps = taps,
         .factors = by->weight,
         .row_next = pass->weight_next,
         .op = by,
         .pack = pack_positions,
+        .begin = pass->continued ? begin_positions : NULL,
         .put = put_positions,
     };
     poet_panel_sum_f32(&panel);
@@ -380,6 +344,7 @@ struct row {
     int32_t source_channel;
     int32_t weight_channel;
     bool one_sum; /* of all channels */
+    bool continued;
     float shift;
 };
 
@@ -396,7 +361,11 @@ INLINE void sum_columns(const struct row *row, const struct line *line, int32_t 
     const int32_t next = line->source_next;
     const float *source = row->source + column * next;
     const float *weight = row->weight;
+    result += line->first + column * line->next;
     poet_floats totals[4] = {{0.0f}, {0.0f}, {0.0f}, {0.0f}};
+    for (int32_t i = 0; row->continued && i < vectors; i++) {
+        totals[i] = load_4(result + 4 * i * line->next, line->next);
+    }
     poet_floats sums[4] = {{0.0f}, {0.0f}, {0.0f}, {0.0f}};
     for (int32_t channel = row->channels; channel > 0; channel--) {
         const float *source_row = source;
@@ -426,7 +395,6 @@ INLINE void sum_columns(const struct row *row, const struct line *line, int32_t 
         source += row->source_channel;
         weight += row->weight_channel;
     }
-    result += line->first + column * line->next;
     POET_UNROLL(4)
     for (int32_t i = 0; i < vectors; i++) {
         const poet_floats of = totals[i] + row->shift;
@@ -441,12 +409,13 @@ INLINE void sum_columns(const struct row *row, const struct line *line, int32_t 
 }
 
 /* A column of which some taps may lie beside the source. */
-INLINE float sum_column(const struct row *row, const struct line *line, int32_t column, int32_t extent)
+INLINE void sum_column(const struct row *row, const struct line *line, int32_t column, int32_t extent, float *result)
 {
     const struct met met = taps_met(line, column, extent);
     const float *source = row->source + column * line->source_next + met.first * line->tap_source;
     const float *weight = row->weight + met.first * line->tap_next;
-    float total = 0.0f;
+    result += line->first + column * line->next;
+    float total = row->continued ? *result : 0.0f;
     float sum = 0.0f;
     for (int32_t channel = row->channels; channel > 0; channel--) {
         const float *source_row = source;
@@ -469,7 +438,7 @@ INLINE float sum_column(const struct row *row, const struct line *line, int32_t 
         source += row->source_channel;
         weight += row->weight_channel;
     }
-    return total + row->shift;
+    *result = total + row->shift;
 }
 
 INLINE void sum_row(const struct row *row, const struct line *line, int32_t taps, int32_t extent, float *result)
@@ -482,7 +451,7 @@ INLINE void sum_row(const struct row *row, const struct line *line, int32_t taps
     const int32_t end = most(begin, least(highest < extent ? (extent - highest + next - 1) / next : 0, line->count));
     int32_t column = 0;
     for (; column < begin; column++) {
-        result[line->first + column * line->next] = sum_column(row, line, column, extent);
+        sum_column(row, line, column, extent, result);
     }
     for (; column + 16 <= end; column += 16) {
         sum_columns(row, line, taps, column, 4, result);
@@ -490,12 +459,12 @@ INLINE void sum_row(const struct row *row, const struct line *line, int32_t taps
     for (; column + 4 <= end; column += 4) {
         sum_columns(row, line, taps, column, 1, result);
     }
-    if (column < end && end - begin >= 4) { /* some again, to the same bits */
+    if (column < end && end - begin >= 4 && !row->continued) { /* some again, to the same bits */
         sum_columns(row, line, taps, end - 4, 1, result);
         column = end;
     }
     for (; column < line->count; column++) {
-        result[line->first + column * line->next] = sum_column(row, line, column, extent);
+        sum_column(row, line, column, extent, result);
     }
 }
 
@@ -503,7 +472,7 @@ INLINE void sum_row(const struct row *row, const struct line *line, int32_t taps
 static void sum_planes(void *context, int32_t index)
 {
     const struct by_position *by = context;
-    const struct pass *pass = by->pass;
+    const struct poet_conv2d_pass *pass = by->pass;
     const struct line *columns = &by->columns;
     const int32_t width = pass->columns.source_extent;
     const int32_t kernel = pass->rows.kernel * pass->columns.kernel;
@@ -512,7 +481,7 @@ static void sum_planes(void *context, int32_t index)
     for (int32_t plane = planes * index / parts; plane < planes * (index + 1) / parts; plane++) {
         const int32_t group = plane / pass->channels;
         const int32_t channel = plane % (pass->groups * pass->channels);
-        const float *source = by->source + group * pass->source_channels * source_plane(pass) + columns->source;
+        const float *source = by->source + group * pass->source_channels * pass->source_plane + columns->source;
         const float *weight = by->weight +
                               group % pass->groups * pass->channels * pass->source_channels * kernel +
                               plane % pass->channels * pass->weight_next;
@@ -526,12 +495,13 @@ static void sum_planes(void *context, int32_t index)
                 .source_row = by->rows.tap_source * width,
                 .weight_row = by->rows.tap_next * pass->columns.kernel,
                 .channels = pass->source_channels,
-                .source_channel = source_plane(pass),
+                .source_channel = pass->source_plane,
                 .weight_channel = pass->weight_source_next,
-                .one_sum = by->rows.taps * columns->taps == 1,
+                .one_sum = by->rows.taps * columns->taps == 1 && !pass->continued,
+                .continued = pass->continued,
                 .shift = bias_of(by->bias, channel),
             };
-            float *result = by->result + plane * result_plane(pass) +
+            float *result = by->result + plane * pass->result_plane +
                             (by->rows.first + i * by->rows.next) * pass->columns.result_extent;
             if (columns->taps == 3 && columns->source_next == 1 && columns->next == 1) {
                 struct line constants = *columns;
@@ -554,8 +524,8 @@ static bool by_planes(const struct by_position *by)
     return by->pass->channels <= (adjacent ? least(3, 1 + by->columns.count / 8) : 1);
 }
 
-static void sum_pass(const struct pass *pass, const float *source, const float *weight,
-                     const float *bias, float *result)
+void poet_conv2d_vectors_sum_f32(const struct poet_conv2d_pass *pass, const float *source, const float *weight,
+                                 const float *bias, float *result)
 {
     const int32_t row_lines = lines_of(pass, &pass->rows);
     const int32_t column_lines = lines_of(pass, &pass->columns);
@@ -575,26 +545,12 @@ static void sum_pass(const struct pass *pass, const float *source, const float *
         }
         for (int32_t group = 0; group < pass->groups; group++) {
             sum_positions(&by);
-            by.source += pass->source_channels * source_plane(pass);
+            by.source += pass->source_channels * pass->source_plane;
             by.weight += pass->channels * pass->source_channels * pass->rows.kernel * pass->columns.kernel;
             by.bias = bias != NULL ? by.bias + pass->channels : NULL;
-            by.result += pass->channels * result_plane(pass);
+            by.result += pass->channels * pass->result_plane;
         }
     }
-}
-
-void poet_conv2d_vectors_forward_f32(const struct poet_conv2d *op, const float *x, const float *w,
-                                     const float *b, float *y)
-{
-    const struct pass pass = forward_pass(op);
-    sum_pass(&pass, x, w, b, y);
-}
-
-void poet_conv2d_vectors_backward_input_f32(const struct poet_conv2d *op, const float *w,
-                                            const float *dy, float *dx)
-{
-    const struct pass pass = backward_input_pass(op);
-    sum_pass(&pass, dy, w, NULL, dx);
 }
 
 /* dw of one group. */
@@ -742,8 +698,8 @@ void poet_conv2d_vectors_backward_weight_f32(const struct poet_conv2d *op, const
     struct poet_panel panel = {
         .rows = group_out,
         .lanes = group_in * op->kernel_height * op->kernel_width,
-        .units = op->out_width > 1 ? rows : 1, /* without units of one */
-        .taps = op->out_width > 1 ? op->out_width : rows,
+        .units = rows,
+        .taps = op->out_width,
         .row_next = out_plane,
         .op = &by,
         .pack = pack_taps,

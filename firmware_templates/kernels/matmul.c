@@ -17,8 +17,9 @@ struct product {
     const float *b;
     const float *bias;
     const struct poet_gradient_sink *y;
-    int32_t first; /* element of y */
-    bool by_rows;  /* lanes are rows of a */
+    int32_t first;  /* element of y */
+    bool by_rows;   /* lanes are rows of a */
+    bool continued; /* sums begin with what is in y */
 };
 
 static struct poet_dot walk_of(const struct poet_matmul *op)
@@ -28,36 +29,65 @@ static struct poet_dot walk_of(const struct poet_matmul *op)
                              .inner = {op->inner, op->a_column, op->b_row}};
 }
 
+/* The sum of a row of a and a column of b, run by run from element `at` of y on. Apart, as few networks need it. */
+static __attribute__((noinline)) float sum_continued(const struct product *of, const float *a, const float *b, int32_t at)
+{
+    const struct poet_matmul *const op = of->op;
+    struct poet_dot dot = walk_of(op);
+    float total = of->y->gradient[at];
+    for (int32_t left = op->inner; left > 0; left -= op->run) {
+        dot.inner.count = left < op->run ? left : op->run;
+        total += poet_dot_f32(&dot, op->run, a, b);
+        a += op->run * op->a_column;
+        b += op->run * op->b_row;
+    }
+    return total;
+}
+
 #if POET_HAS_VECTORS
 
-static float sum_one(const struct product *of, int32_t row, int32_t column)
+/* The element of y of a row and a lane of the panel. */
+static int32_t element(const struct product *of, int32_t row, int32_t lane)
 {
-    const struct poet_dot dot = walk_of(of->op);
-    return poet_dot_f32(&dot, of->op->run, of->a + row * of->op->a_row, of->b + column * of->op->b_column);
+    return of->first + (of->by_rows ? lane : row) * of->op->y_row + (of->by_rows ? row : lane) * of->op->y_column;
 }
 
-static void put(const struct product *of, int32_t row, int32_t column, float sum)
+static void begin_lanes(const void *context, int32_t row, int32_t rows, int32_t lane, int32_t lanes, float *sums,
+                        int32_t next)
 {
-    const int32_t at = of->first + row * of->op->y_row + column * of->op->y_column;
-    poet_gradient_sink_put_f32(of->y, at, of->bias != NULL ? sum + of->bias[column] : sum);
+    const struct product *const of = context;
+    for (int32_t i = 0; i < rows; i++) {
+        for (int32_t j = 0; j < lanes; j++) {
+            sums[i * next + j] = of->y->gradient[element(of, row + i, lane + j)];
+        }
+    }
 }
 
-/* Takes sums of some lanes. One that is NaN is summed again, as numbers that complete a run took part in it. */
+/* Takes sums of some lanes. One that is NaN is summed again if numbers that complete a run took part in it. */
 static void put_lanes(void *context, int32_t row, int32_t rows, int32_t lane, int32_t lanes, const float *sums,
                       int32_t next)
 {
     const struct product *const of = context;
-    const bool is_one_run = of->op->inner <= of->op->run;
+    const struct poet_matmul *const op = of->op;
+    const struct poet_dot dot = walk_of(op);
+    const bool are_whole = op->inner <= op->run || op->inner % op->run == 0;
     for (int32_t i = 0; i < rows; i++) {
         const float *const of_row = sums + i * next;
-        if (is_one_run && !of->by_rows && of->bias == NULL && of->op->y_column == 1) {
-            poet_gradient_sink_put_run_f32(of->y, of->first + (row + i) * of->op->y_row + lane, lanes, of_row);
+        if (are_whole && !of->by_rows && of->bias == NULL && op->y_column == 1) {
+            poet_gradient_sink_put_run_f32(of->y, element(of, row + i, lane), lanes, of_row);
             continue;
         }
         for (int32_t j = 0; j < lanes; j++) {
             const int32_t r = of->by_rows ? lane + j : row + i;
             const int32_t c = of->by_rows ? row + i : lane + j;
-            put(of, r, c, of_row[j] == of_row[j] ? of_row[j] : sum_one(of, r, c));
+            const int32_t at = element(of, row + i, lane + j);
+            const bool again = !are_whole && of_row[j] != of_row[j];
+            const float *const a = of->a + r * op->a_row;
+            const float *const b = of->b + c * op->b_column;
+            const float sum = !again          ? of_row[j]
+                              : of->continued ? sum_continued(of, a, b, at)
+                                              : poet_dot_f32(&dot, op->run, a, b);
+            poet_gradient_sink_put_f32(of->y, at, of->bias != NULL ? sum + of->bias[c] : sum);
         }
     }
 }
@@ -78,6 +108,7 @@ static void sum_all(struct product *of)
         .row_next = of->by_rows ? op->b_column : op->a_row,
         .op = of,
         .pack = poet_panel_pack_matrix,
+        .begin = of->continued ? begin_lanes : NULL,
         .put = put_lanes,
     };
     poet_panel_sum_f32(&panel);
@@ -85,8 +116,8 @@ static void sum_all(struct product *of)
 
 #else
 
-/* The plain form: one result after the other. */
-static void sum_all(const struct product *of)
+/* The plain form: one result after the other. Inlined, so that loops do not ask whether sums are continued. */
+static inline __attribute__((always_inline)) void sum_plain(const struct product *of, bool continued)
 {
     const struct poet_matmul *const op = of->op;
     const struct poet_dot dot = walk_of(op);
@@ -97,7 +128,9 @@ static void sum_all(const struct product *of)
         const float *bias = of->bias;
         int32_t at = first;
         for (int32_t j = op->columns; j > 0; j--) {
-            float sum = op->inner == 1 ? poet_add_product(0.0f, *a, *b) : poet_dot_f32(&dot, op->run, a, b);
+            float sum = continued        ? sum_continued(of, a, b, at)
+                        : op->inner == 1 ? poet_add_product(0.0f, *a, *b)
+                                         : poet_dot_f32(&dot, op->run, a, b);
             sum = bias != NULL ? sum + *bias++ : sum;
             poet_gradient_sink_put_f32(of->y, at, sum);
             b += op->b_column;
@@ -108,12 +141,21 @@ static void sum_all(const struct product *of)
     }
 }
 
+static void sum_all(const struct product *of)
+{
+    if (of->continued) {
+        sum_plain(of, true);
+    } else {
+        sum_plain(of, false);
+    }
+}
+
 #endif
 
 static void sum_pairs(const struct poet_matmul *op, const float *a, const float *b, const float *bias,
-                      const struct poet_gradient_sink *y)
+                      const struct poet_gradient_sink *y, bool continued)
 {
-    struct product of = {.op = op, .a = a, .b = b, .bias = bias, .y = y};
+    struct product of = {.op = op, .a = a, .b = b, .bias = bias, .y = y, .continued = continued};
     for (int32_t n = 0; n < op->batch; n++) {
         sum_all(&of);
         of.a += op->rows * op->inner;
@@ -128,49 +170,37 @@ static inline bool by_tiles(const struct poet_matmul *op)
     return !POET_PLAIN_MATMUL || op->tiles != NULL;
 }
 
-void poet_matmul_biased_f32(const struct poet_matmul *op, const float *a, const float *b, const float *bias,
-                            float *y)
+static void multiply(const struct poet_matmul *op, const float *a, const float *b, const float *bias, float *y,
+                     bool continued)
 {
     const struct poet_gradient_sink sink = {.gradient = y};
     if (POET_HAS_VFP && by_tiles(op)) {
         poet_tiles_sum_f32(op->tiles, b, a, bias, y);
         return;
     }
-    sum_pairs(op, a, b, bias, &sink);
+    sum_pairs(op, a, b, bias, &sink, continued);
+}
+
+void poet_matmul_biased_f32(const struct poet_matmul *op, const float *a, const float *b, const float *bias,
+                            float *y)
+{
+    multiply(op, a, b, bias, y, false);
 }
 
 void poet_matmul_f32(const struct poet_matmul *op, const float *a, const float *b, float *y)
 {
-    poet_matmul_biased_f32(op, a, b, NULL, y);
+    multiply(op, a, b, NULL, y, false);
 }
 
 void poet_matmul_biased_continued_f32(const struct poet_matmul *op, const float *a, const float *b,
                                       const float *bias, float *y)
 {
-    if (POET_HAS_VFP && by_tiles(op)) {
-        poet_tiles_sum_f32(op->tiles, b, a, bias, y);
-        return;
-    }
-    for (int32_t i = 0; i < op->rows; i++) {
-        for (int32_t j = 0; j < op->columns; j++) {
-            float *const to = y + i * op->y_row + j * op->y_column;
-            float sum = 0.0f;
-            for (int32_t k = 0; k < op->inner; k++) {
-                sum = poet_add_product(sum, a[i * op->a_row + k * op->a_column],
-                                       b[k * op->b_row + j * op->b_column]);
-                if ((k + 1) % op->run == 0 || k + 1 == op->inner) {
-                    *to += sum;
-                    sum = 0.0f;
-                }
-            }
-            *to = bias != NULL ? *to + bias[j] : *to;
-        }
-    }
+    multiply(op, a, b, bias, y, true);
 }
 
 void poet_matmul_continued_f32(const struct poet_matmul *op, const float *a, const float *b, float *y)
 {
-    poet_matmul_biased_continued_f32(op, a, b, NULL, y);
+    multiply(op, a, b, NULL, y, true);
 }
 
 void poet_matmul_update_f32(const struct poet_matmul *op, const float *a, const float *b,
@@ -182,5 +212,5 @@ void poet_matmul_update_f32(const struct poet_matmul *op, const float *a, const 
         poet_tiles_apply_f32(op->tiles, b, a, &sink, NULL, NULL);
         return;
     }
-    sum_pairs(op, a, b, NULL, &sink);
+    sum_pairs(op, a, b, NULL, &sink, false);
 }

@@ -93,8 +93,9 @@ static int32_t lanes_of_tile(const struct poet_panel *op)
 static void sum_lanes(const struct poet_panel *op, int32_t lane, int32_t first, int32_t end,
                       struct tile *tile)
 {
-    const bool in_parts = op->units > 1 && op->taps > POET_DEPTH;
-    const bool one_sum = op->units == 1 || in_parts;
+    const bool is_one_sum = op->taps == 1 || (op->units == 1 && op->begin == NULL);
+    const bool in_parts = !is_one_sum && op->taps > POET_DEPTH;
+    const bool one_sum = is_one_sum || in_parts;
     const int32_t depth = op->units * op->taps;
     const bool fits = depth <= POET_DEPTH;
     const int32_t step = one_sum || depth == 0 ? POET_DEPTH : POET_DEPTH / op->taps * op->taps;
@@ -108,6 +109,9 @@ static void sum_lanes(const struct poet_panel *op, int32_t lane, int32_t first, 
         const int32_t rows = least(end - row, group);
         for (int32_t i = 0; i < (in_parts ? SUMS : (rows + ROWS - 1) / ROWS * ROWS * next); i += 4) {
             poet_store(tile->sums + i, zeros);
+        }
+        if (op->begin != NULL) {
+            op->begin(op->op, row, rows, lane, lanes, tile->sums, next);
         }
         for (int32_t k = 0; k < depth; k += some) {
             const int32_t left = in_parts ? op->taps - k % op->taps : depth - k;

@@ -25,7 +25,7 @@ struct poet_panel {
     int32_t rows;
     int32_t lanes;
     int32_t units;
-    int32_t taps;         /* number of k per unit */
+    int32_t taps;         /* number of k per unit; units of one are one sum */
     const float *factors; /* factors of row 0 */
     int32_t row_next;     /* distance to the factors of the next row */
     void *op;             /* argument of the functions below */
@@ -33,6 +33,8 @@ struct poet_panel {
      * `places` are the offsets of their factors from each row's first. */
     void (*pack)(const void *op, int32_t lane, int32_t lanes, int32_t k, int32_t count,
                  int32_t *places, float (*panel)[POET_LANES]);
+    /* Writes what the sums of some rows and lanes begin with, as `put` takes them; NULL for 0. */
+    void (*begin)(const void *op, int32_t row, int32_t rows, int32_t lane, int32_t lanes, float *sums, int32_t next);
     /* Takes the sums of some rows and lanes; those of two rows are `next` elements apart. */
     void (*put)(void *op, int32_t row, int32_t rows, int32_t lane, int32_t lanes, const float *sums,
                 int32_t next);

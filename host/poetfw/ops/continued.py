@@ -13,7 +13,8 @@ from dataclasses import replace
 
 from poetfw.ir import Dtype, Graph, Op, Tensor
 from poetfw.kernels import Product
-from poetfw.ops.base import KINDS, Array, Field, Kernel, OpKind, OpWork, Shape, TileTable
+from poetfw.ops.base import KINDS, Array, Kernel, OpKind, OpWork, Shape, TileTable
+from poetfw.ops.matmul import matmul_kernel
 
 _PREFIX = "continued_"
 
@@ -52,14 +53,13 @@ class ContinuedKind(OpKind):
 
     def kernel(self, op: Op, graph: Graph) -> Kernel:
         of = self._kind.kernel(self._begun(op), graph)
-        fields: list[tuple[str, Field]] = []
-        for name, value in of.fields:
+        fields = list(of.fields)
+        for i, (name, value) in enumerate(fields):
             if isinstance(value, TileTable):
-                value = TileTable(replace(value.of, continued=True))
-                if isinstance(value.of, Product) and not value.of.run:
-                    fields = [field for field in fields if field[0] != "run"]
-                    fields.append(("run", 1))  # each product is added to the result
-            fields.append((name, value))
+                task = replace(value.of, continued=True)
+                if isinstance(task, Product):
+                    return matmul_kernel(task, of.arguments)
+                fields[i] = name, TileTable(task)
         function = of.function.replace("_f32", "_continued_f32")
         return replace(of, function=function, fields=tuple(fields))
 

@@ -20,6 +20,7 @@ from poetfw.ops.base import (
     Array,
     Axes,
     Bounds,
+    Constants,
     Kernel,
     OpKind,
     OpWork,
@@ -43,7 +44,7 @@ def _seen(shape: Shape, transpose: int) -> tuple[int, int]:
     return (columns, rows) if transpose else (rows, columns)
 
 
-def matmul_kernel(of: Product, arguments: tuple[str | None, ...]) -> Kernel:
+def matmul_kernel(of: Product, arguments: tuple[str | int | Constants | None, ...]) -> Kernel:
     """The kernel of a product.
 
     Args:
@@ -54,7 +55,7 @@ def matmul_kernel(of: Product, arguments: tuple[str | None, ...]) -> Kernel:
     biased = bool(bias) and bias[0] is not None
     return Kernel(
         source="matmul",
-        function="poet_matmul_biased_f32" if biased else "poet_matmul_f32",
+        function=f"poet_matmul{'_biased' * biased}{'_continued' * of.continued}_f32",
         arguments=(left, right, *(bias if biased else ()), result),
         struct="poet_matmul",
         fields=(
@@ -68,7 +69,7 @@ def matmul_kernel(of: Product, arguments: tuple[str | None, ...]) -> Kernel:
             ("b_column", of.right[1]),
             ("y_row", of.result[0]),
             ("y_column", of.result[1]),
-            ("run", of.run or of.inner),
+            ("run", of.run or (1 if of.continued else of.inner)),  # 1: each is added to the result
             ("tiles", TileTable(replace(of, bias=biased))),
         ),
         # a call sums products, but for a single one

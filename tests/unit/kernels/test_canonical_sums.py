@@ -11,8 +11,11 @@ from typing import Any, NamedTuple
 import numpy as np
 import pytest
 
+from emulator.drawn_convolutions import drawn
+from emulator.drawn_products import drawn_products
 from poetfw.ir import Attribute
-from poetfw.ops import Array
+from poetfw.ops import KINDS, Array
+from unit.kernels.conftest import Libraries, call, graph_of_one
 
 Run = Callable[..., Any]
 Add = Callable[[Array, Array, Any], Array]
@@ -458,6 +461,56 @@ def test_convolutions_that_are_continued(run_kernel: Run, case: Geometry) -> Non
             ran = run_kernel(kind, inputs, turned, found)
             found = [*ran.updates] or [ran.output]
     np.testing.assert_array_equal(bits(found[0]), bits(dx))
+
+
+@pytest.mark.filterwarnings("ignore:invalid value")
+@pytest.mark.parametrize("seed", range(4))
+def test_any_sum_that_is_continued(run_kernel: Run, libraries: Libraries, seed: int) -> None:
+    """Vectors leave the bits of the plain loops, and begin again from the same if a sum is NaN."""
+    draw = np.random.default_rng(seed)
+    for of in (one for one in drawn(120, 40 + seed) if one.groups == 1):
+        x = (of.batch, of.in_channels, of.in_height, of.in_width)
+        case = Geometry(x, of.out_channels, of.kernel, of.stride, of.padding, 1, of.dilation)
+        if of.dilation != (1, 1):
+            continue
+        values = [draw.standard_normal(shape).astype(np.float32) for shape in (x, case.w, case.y)]
+        for value in values:
+            if draw.random() < 0.4:
+                value.flat[draw.integers(value.size)] = draw.choice([np.inf, -np.inf, np.nan])
+        source, w, dy = values
+        bias = [draw.standard_normal(of.out_channels).astype(np.float32)] if of.bias else []
+        turned = {**case.attributes, "input_shape": x}
+        _same(libraries, "continued_conv2d", [source, w, *bias], case.attributes, [dy])
+        _same(libraries, "continued_conv2d_backward_input", [w, dy], turned, [source])
+    for of in drawn_products(150, seed):
+        x, w, y = (
+            draw.standard_normal(shape).astype(np.float32)
+            for shape in ((of.rows, of.inner), (of.columns, of.inner), (of.rows, of.columns))
+        )
+        w.flat[draw.integers(w.size)] = draw.choice([1, np.inf, -np.inf, np.nan])
+        bias = [draw.standard_normal(of.columns).astype(np.float32)] if of.bias else []
+        _same(libraries, "continued_linear", [x, w, *bias], {}, [y])
+        _same(libraries, "continued_linear_backward_input", [w, y], {}, [x])
+
+
+def _same(
+    libraries: Libraries,
+    kind: str,
+    inputs: list[Array],
+    attributes: dict[str, Attribute],
+    begun: list[Array],
+) -> None:
+    """Compare what is left by vectors of each width, and by plain loops."""
+    op, graph = graph_of_one(kind, inputs, attributes, begun)
+    kernel = KINDS[kind].kernel(op, graph)
+    plain, *others = (
+        np.frombuffer(call(library, kernel, op, graph, inputs, begun, prefill=0)[0], np.float32)
+        for library in (libraries.plain, libraries.optimised, libraries.narrow)
+    )
+    for other in others:
+        np.testing.assert_array_equal(np.isnan(other), np.isnan(plain), str(op))
+        number = ~np.isnan(plain)
+        np.testing.assert_array_equal(bits(other)[number], bits(plain)[number], str(op))
 
 
 def test_zeros_of_fused_products_have_no_sign(run_fused: Run) -> None:
