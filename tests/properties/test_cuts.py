@@ -31,6 +31,8 @@ from poetfw.schedule.fixing import cut_off, fix_by_reduced_costs, without_what_c
 from poetfw.schedule.highs import SolveOutcome, Vector
 from poetfw.schedule.indexed import Indexed
 from poetfw.schedule.milp import IntegerProgram, SolverOptions, solve_program
+from poetfw.schedule.moments import Moments, Precedence
+from poetfw.schedule.sequences import Workload
 from poetfw.schedule.simulator import accepts
 from poetfw.schedule.strengthen import hold, strengthen
 
@@ -241,7 +243,7 @@ def translated_cuts(separated: Separated, rng: random.Random) -> list[Cut]:
     blocks = formulate_blocks(separated.graph, random_blocks(separated.graph.n, rng))
     if not blocks.program.columns:
         return []
-    lineages, _ = separated_in_blocks(blocks)
+    lineages, _ = separated_in_periods(blocks)
     residency = separated.residency
     return [x.cut(residency) for of in lineages for x in blocks.in_stages(of, residency)]
 
@@ -328,7 +330,7 @@ def test_blocks_are_never_above_what_they_relax(numbers: range, record_property:
             blocks = formulate_blocks(separated.graph, random_blocks(separated.graph.n, rng))
             if not blocks.program.columns:
                 continue
-            lineages, knapsacks = separated_in_blocks(blocks)
+            lineages, knapsacks = separated_in_periods(blocks)
             cuts = [lineage.cut(blocks.residency) for lineage in lineages] + knapsacks
             found[0] += len(lineages)
             found[1] += len(knapsacks)
@@ -370,7 +372,7 @@ def test_blocks_of_one_stage_lose_little() -> None:
     assert sum(equal) > 0.95 * len(equal)
 
 
-def separated_in_blocks(blocks: BlockRelaxation) -> tuple[list[Lineage], list[Cut]]:
+def separated_in_periods(blocks: BlockRelaxation | Moments) -> tuple[list[Lineage], list[Cut]]:
     """The cuts that rounds of separation find: lineages, and of knapsacks."""
     residency = blocks.residency
     rounding = Rounding.of(blocks.graph, 0.0, LEAST)
@@ -379,13 +381,43 @@ def separated_in_blocks(blocks: BlockRelaxation) -> tuple[list[Lineage], list[Cu
 
     def separate(values: Vector) -> list[Cut]:
         lineages = separate_lineages(residency, values, LEAST)
-        of_memory = blocks.separate_knapsacks(values, rounding)
+        of_memory = rounding.cuts(values, blocks.knapsacks)
         found.extend(lineages)
         knapsacks.extend(of_memory)
         return [lineage.cut(residency) for lineage in lineages] + of_memory
 
     tighten(Relaxation(blocks.program), separate, ROUNDS, Work(ENOUGH))
     return found, knapsacks
+
+
+@pytest.mark.parametrize("numbers", chunks(GRAPHS[:1_500], 50))
+def test_no_choice_at_moments_violates_a_cut(numbers: range, record_property: Record) -> None:
+    """Moments at random nodes of a path: every integral solution of the program meets the cuts."""
+    found = [0, 0]
+    for number in numbers:
+        problem, rng = random_graph(number), random.Random(number)
+        with about(problem):
+            precedence = Precedence(Workload(Indexed.of(problem)))
+            moments = precedence.moments(random_chain(precedence, rng))
+            if not moments.program.columns:
+                continue
+            lineages, knapsacks = separated_in_periods(moments)
+            found[0] += len(lineages)
+            found[1] += len(knapsacks)
+            cuts = [lineage.cut(moments.residency) for lineage in lineages] + knapsacks
+            assert all(most_violated(moments.program, cut) <= 1e-6 for cut in cuts)
+    record_property(CHECKED, [*numbers])
+    assert min(found) > 0
+
+
+def random_chain(precedence: Precedence, rng: random.Random) -> list[int]:
+    """Some nodes of a random path, at least one."""
+    path = [rng.randrange(precedence.workload.n)]
+    while before := precedence.before[path[0]]:
+        path.insert(0, rng.choice(before))
+    while after := precedence.after[path[-1]]:
+        path.append(rng.choice(after))
+    return [i for i in path if rng.random() < 0.7] or path[:1]
 
 
 @pytest.mark.parametrize("numbers", chunks(GRAPHS[3_500:5_000], 8))

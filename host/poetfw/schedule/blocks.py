@@ -53,33 +53,15 @@ from dataclasses import dataclass, field, replace
 from poetfw.common.limits import Deadline
 from poetfw.schedule.coefficients import BudgetUnits, Costs
 from poetfw.schedule.compact import Key, limit_time
-from poetfw.schedule.cuts.cut import NOWHERE, Cut, Residency, table
+from poetfw.schedule.cuts.cut import NOWHERE, Residency, table
 from poetfw.schedule.cuts.lineage import Lineage
-from poetfw.schedule.cuts.rounding import Item, Rounding
-from poetfw.schedule.highs import Vector
+from poetfw.schedule.cuts.rounding import Item, Knapsack
 from poetfw.schedule.indexed import Indexed
 from poetfw.schedule.milp import IntegerProgram, Term
 
 _LARGE_SHARE = 3e-3
 _BLOCK_SHARE = 8e-3
 _FORWARD_NODES = 10
-_LEAST_RECOMPUTE = 0.02  # skip knapsacks whose R[B,k] is smaller
-
-
-@dataclass(frozen=True, slots=True)
-class Knapsack:
-    """The tensors and workspaces that must fit in RAM at one moment.
-
-    Attributes:
-        items: tensors and workspaces that may be live.
-        reserved: bytes always in use.
-        recompute: column R of the recompute that the moment belongs to; None for a first
-            computation.
-    """
-
-    items: tuple[Item, ...]
-    reserved: int = 0
-    recompute: int | None = None
 
 
 @dataclass(frozen=True)
@@ -116,16 +98,6 @@ class BlockRelaxation:
             table(columns, len(self.blocks), self.graph.n) for columns in kinds
         )
         return Residency(self.graph, made, stay, recompute, page_in, page_out)
-
-    def separate_knapsacks(self, values: Vector, rounding: Rounding) -> list[Cut]:
-        """The rounding cuts that a solution violates: at most one per knapsack."""
-        listed = values.tolist()
-        cuts = (
-            rounding.cut(listed, knapsack.items, knapsack.reserved)
-            for knapsack in self.knapsacks
-            if knapsack.recompute is None or listed[knapsack.recompute] > _LEAST_RECOMPUTE
-        )
-        return [cut for cut in cuts if cut is not None]
 
     def in_stages(self, lineage: Lineage, stages: Residency) -> list[Lineage]:
         """Translate a lineage of blocks to lineages of the compact program.

@@ -175,6 +175,10 @@ class Incumbent:
         """True if no plan, in any order, takes less than the incumbent by more than this share."""
         return self.found.energy_j * (1 - gap) <= self.found.every_j
 
+    def is_outside(self) -> bool:
+        """True if the incumbent takes less than all plans in stages: only `every_j` covers it."""
+        return self.found.plan is not None and self.found.energy_j < self.found.bound_j
+
     @contextmanager
     def in_order(self, problem: ScheduleProblem) -> Iterator[None]:
         """Search the problem in another order within this block; its stage bounds end with it."""

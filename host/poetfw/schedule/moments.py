@@ -12,15 +12,39 @@ So there is a program of `having` per *interval*, from a moment to the next:
   interval is not known, a tensor is held at the first possible moment, or produced later.
 - At a moment, RAM has the tensors held there beside those that the node reads and writes. While a
   node runs between two moments, RAM has those that are held over the whole interval beside it.
+
+An interval is a period of `cuts.lineage`: a tensor of `known_reads` is in RAM at its end, or at
+some time in it. The limits of RAM are knapsacks of `cuts.rounding`.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
 
+from poetfw.schedule.cuts.cut import Residency, table
+from poetfw.schedule.cuts.rounding import Item, Knapsack
 from poetfw.schedule.having import Having
-from poetfw.schedule.milp import IntegerProgram, Term
+from poetfw.schedule.indexed import Indexed
+from poetfw.schedule.milp import IntegerProgram
 from poetfw.schedule.sequences import Workload
+
+
+@dataclass(frozen=True)
+class Moments:
+    """The program of a chain of moments, and what cuts need to know of it.
+
+    Attributes:
+        program: minimises the joules of recomputing and paging.
+        graph: the problem.
+        residency: columns with one period per interval.
+        knapsacks: the limits of RAM.
+    """
+
+    program: IntegerProgram
+    graph: Indexed
+    residency: Residency
+    knapsacks: tuple[Knapsack, ...]
 
 
 class Precedence:
@@ -60,9 +84,10 @@ class Precedence:
             i = previous[i]
         return [i for i in reversed(chain) if weights[i] > 0]
 
-    def program(self, chain: Sequence[int]) -> IntegerProgram:
+    def moments(self, chain: Sequence[int]) -> Moments:
         """The program of the moments at which these nodes are first computed."""
-        return _Chain(self, chain).program
+        built = _Chain(self, chain)
+        return Moments(built.program, built.graph, built.residency, tuple(built.knapsacks))
 
 
 def _reached(start: int, edges: Sequence[Sequence[int]]) -> set[int]:
@@ -86,6 +111,9 @@ class _Chain:
             if all are before.
         begins: per node, the last moment before its first computation; -1 if all are after.
         intervals: columns of the interval from each moment on.
+        page_out: columns of page-outs by node.
+        reads: tensors as `_reads` has them.
+        knapsacks: the limits of RAM.
     """
 
     def __init__(self, precedence: Precedence, chain: Sequence[int]) -> None:
@@ -101,10 +129,12 @@ class _Chain:
                 self.begins[d] = j
         self.program = IntegerProgram()
         self.intervals: list[Having] = []
-        reads = list(dict.fromkeys(self._reads()))
+        self.page_out: dict[int, int] = {}
+        self.knapsacks: list[Knapsack] = []
+        self.reads = list(dict.fromkeys(self._reads()))
         for j in reversed(range(len(chain))):
-            self._add_interval(j, reads)
-        for u, begin, end in reads:
+            self._add_interval(j)
+        for u, begin, end in self.reads:
             produced = [x for j in range(begin, end) for x in self.intervals[j].produced(u, -1.0)]
             self.program.at_most([(self.intervals[begin].kept[u], -1.0), *produced], -1.0)
         self._share_page_outs()
@@ -126,13 +156,31 @@ class _Chain:
                 if known and u != self.chain[begin]:
                     yield u, begin, end
 
-    def _add_interval(self, j: int, reads: Sequence[tuple[int, int, int]]) -> None:
+    @property
+    def residency(self) -> Residency:
+        """Columns of the program, with one period per interval."""
+        periods, n = len(self.chain), self.graph.n
+        made = tuple(end - 1 for end in self.ends)
+        page_out = {(max(0, made[i]), i): x for i, x in self.page_out.items()}
+        kept, again, paged = (
+            table({(j, i): x for j, of in enumerate(kinds) for i, x in of.items()}, periods, n)
+            for kinds in zip(*((x.kept, x.again, x.paged) for x in self.intervals), strict=True)
+        )
+        known: list[set[int]] = [set() for _ in self.chain]
+        for u, begin, end in self.reads:
+            if end <= begin + 1 and end:
+                known[end - 1].add(u)
+        reads = tuple(tuple(sorted(of_period)) for of_period in known)
+        out = table(page_out, periods, n)
+        return Residency(self.graph, made, kept, again, paged, out, known_reads=reads)
+
+    def _add_interval(self, j: int) -> None:
         """Add the columns and rows of the interval that begins at moment j, before the later ones.
 
         They are linked to those of the next interval.
         """
         later = self.intervals[0] if self.intervals else None
-        wanted = {u for u, begin, end in reads if begin == j or begin < j < end}
+        wanted = {u for u, begin, end in self.reads if begin == j or begin < j < end}
         if later is not None:
             wanted |= {u for u in later.tensors if self.ends[u] <= j}
         closed = {self.chain[j], *self.before[j]}
@@ -158,8 +206,9 @@ class _Chain:
         out_j = self.workload.page_out_j
         for i in {i for having in self.intervals for i in having.paged}:
             columns = [having.paged[i] for having in self.intervals if i in having.paged]
+            self.page_out[i] = columns[0]
             if len(columns) > 1:
-                out = self.program.binary(out_j[i])
+                out = self.page_out[i] = self.program.binary(out_j[i])
                 for x in columns:
                     self.program.costs[x] -= out_j[i]
                     self.program.at_most([(x, 1.0), (out, -1.0)], 0.0)
@@ -167,15 +216,22 @@ class _Chain:
     def _limit(self, j: int) -> None:
         """Limit RAM at moment j, and while a node runs between it and the next one."""
         graph, having, w = self.graph, self.intervals[j], self.chain[j]
-        ram_bytes = graph.problem.ram_bytes
-        beside = self._beside(having.kept, w)
-        having.limit(beside, ram_bytes - graph.working_set(w))
+        self._fit(j, Knapsack(self._beside(having.kept, w), graph.working_set(w)))
         for v, again in having.again.items():
-            held = self._beside(having.held, v)
-            if sum(size for _, size in held) + graph.working_set(v) > ram_bytes:
-                having.limit([*held, (again, graph.working_set(v))], ram_bytes)
+            held, during = self._beside(having.held, v), graph.working_set(v)
+            if sum(item.size for item in held) + during > graph.problem.ram_bytes:
+                again_item = Item(during, 0.0, ((again, 1.0),))
+                self._fit(j, Knapsack((*held, again_item), recompute=again))
 
-    def _beside(self, columns: dict[int, int], node: int) -> list[Term]:
-        """Columns of tensors that `node` neither reads nor writes, with their bytes."""
+    def _fit(self, j: int, knapsack: Knapsack) -> None:
+        """Require that the items of a knapsack fit in RAM."""
+        self.knapsacks.append(knapsack)
+        sized = [(x, item.size * a) for item in knapsack.items for x, a in item.terms]
+        most = self.graph.problem.ram_bytes - knapsack.reserved
+        self.intervals[j].limit(sized, most)
+
+    def _beside(self, columns: dict[int, int], node: int) -> tuple[Item, ...]:
+        """Tensors that `node` neither reads nor writes."""
         size, inputs = self.graph.size, self.graph.inputs[node]
-        return [(x, size[i]) for i, x in columns.items() if i != node and i not in inputs]
+        beside = ((i, x) for i, x in columns.items() if i != node and i not in inputs)
+        return tuple(Item(size[i], 0.0, ((x, 1.0),)) for i, x in beside)

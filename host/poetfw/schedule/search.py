@@ -35,7 +35,7 @@ from poetfw.schedule.plan import StageEvents, lower
 from poetfw.schedule.problem import ExecutionPlan, ScheduleProblem
 from poetfw.schedule.sequences import search_sequences
 from poetfw.schedule.simulator import accepts, unlimited
-from poetfw.schedule.strengthen import hold, strengthen, strengthen_blocks
+from poetfw.schedule.strengthen import hold, strengthen, strengthen_periods
 from poetfw.schedule.transfers import plan_transfers
 from poetfw.schedule.turn import search_turn
 
@@ -61,6 +61,7 @@ _EVERY_SHARE = 0.1  # of the work
 _EVERY_ALONE_SHARE = 0.5  # the same of graphs without programs in stages
 _NEAR = 1e-3  # of the energy: with this gap, larger graphs have moves only
 _EVERY_WORK = 1.0  # work units at the end of a search, even if none are left
+_OUTSIDE_SHARE = 0.3  # of the work left, for the same bound where no other one covers the plan
 _ORDER_SHARE = 0.1  # of the work
 _PUBLISHED_SHARE = 0.2  # of the work, per order
 _ON_DEMAND_SHARE = 0.1  # of the work, per order
@@ -136,7 +137,7 @@ def search_compact(best: Incumbent, options: SolveOptions, work: Work) -> None:
         if not is_in_time:
             _search_in_phases(best, options, work)
     if not best.is_best_of_all() and not large and not graph.is_rigid:
-        _bound_every_plan(best, work, _EVERY_WORK)
+        _bound_every_plan(best, work, max(_EVERY_WORK, work.left if best.is_outside() else 0.0))
     if graph.n <= NODES and options.other_orders and not best.is_best_of_all():
         with best.phase("all orders", work):
             search_all_orders(best, work)
@@ -217,7 +218,8 @@ def _search_in_phases(best: Incumbent, options: SolveOptions, work: Work) -> Non
                 if before > least and part.is_left() and best.found.gap > options.gap:
                     search(best, options, part)
                 least = max(least, (before - part.left) * _TIMES)
-    _search_orders(best, best.found.plan or tightest, options, work)
+    share = 1 - _OUTSIDE_SHARE if best.is_outside() else 1.0
+    _search_orders(best, best.found.plan or tightest, options, work.part(work.left * share))
 
 
 def _search_orders(
@@ -429,8 +431,10 @@ def _search_relaxation(best: Incumbent, options: SolveOptions, work: Work) -> No
     with best.phase("blocks", part):
         blocks = formulate_blocks(graph, ranges, work.deadline)
         part.spend(_ITEM_WORK * sum(len(knapsack.items) for knapsack in blocks.knapsacks))
-        bound_j, lineages = strengthen_blocks(blocks, best.found.energy_j, part)
-        best.prove(bound_j)
+        bounded, lineages = strengthen_periods(
+            blocks.program, blocks.residency, blocks.knapsacks, best.found.energy_j, part
+        )
+        best.prove(bounded.bound)
     if is_large or best.found.gap <= options.gap:
         return
     attempt = replace(attempt, hints=_Hints(blocks, tuple(lineages)))

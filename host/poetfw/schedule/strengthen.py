@@ -8,12 +8,11 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
 from poetfw.common.limits import Work
-from poetfw.schedule.blocks import BlockRelaxation
 from poetfw.schedule.compact import Compact
 from poetfw.schedule.cuts.cut import Cut, Residency
 from poetfw.schedule.cuts.lineage import Lineage, separate_lineages
 from poetfw.schedule.cuts.relaxation import Relaxation, Relaxed
-from poetfw.schedule.cuts.rounding import Rounding
+from poetfw.schedule.cuts.rounding import Knapsack, Rounding
 from poetfw.schedule.cuts.rounds import Rounds, Separate, tighten
 from poetfw.schedule.cuts.slots import separate_slots
 from poetfw.schedule.fixing import cut_off, fix_by_reduced_costs
@@ -90,36 +89,40 @@ def hold(program: IntegerProgram, relaxed: Relaxed, energy_j: float) -> None:
         cut_off(program, energy_j)
 
 
-def strengthen_blocks(
-    blocks: BlockRelaxation, energy_j: float, work: Work
-) -> tuple[float, list[Lineage]]:
-    """Prove a lower bound by a block relaxation and cuts.
+def strengthen_periods(
+    program: IntegerProgram,
+    residency: Residency,
+    knapsacks: Sequence[Knapsack],
+    energy_j: float,
+    work: Work,
+) -> tuple[Relaxed, list[Lineage]]:
+    """Prove a lower bound of a program in periods, such as blocks of stages, by cuts.
 
     Args:
-        blocks: the relaxation.
-        energy_j: joules of the incumbent; infinite without one.
+        program: the program.
+        residency: its columns.
+        knapsacks: its limits of RAM.
+        energy_j: objective at which to stop, such as the incumbent's; infinite for none.
         work: limit; the work done is subtracted from it.
 
     Returns:
-        A lower bound in joules, and the lineages whose cuts are tight.
+        The relaxation with the best bound, and the lineages whose cuts are tight.
     """
-    residency, how = blocks.residency, _Separation(least=1e-3, each=12)
-    rounding = Rounding.of(blocks.graph, how.least_size, _SLOT_LEAST)
+    graph, how = residency.graph, _Separation(least=1e-3, each=12)
+    rounding = Rounding.of(graph, how.least_size, _SLOT_LEAST)
     lineages: dict[object, Lineage] = {}
 
     def separate(values: Vector) -> list[Cut]:
-        work.spend(_SEPARATION_WORK * blocks.graph.n)
+        work.spend(_SEPARATION_WORK * graph.n)
         cuts = []
         for lineage in _foremost(separate_lineages(residency, values, how.least, how.each)):
             cut = lineage.cut(residency)
             lineages[cut.terms] = lineage
             cuts.append(cut)
-        slots = blocks.separate_knapsacks(values, rounding)
-        slots.sort(key=lambda cut: -cut.violation(values))
-        return cuts[: how.lineages] + slots[: how.slots]
+        return cuts[: how.lineages] + rounding.cuts(values, knapsacks)[: how.slots]
 
-    relaxed = _tighten(blocks.program, separate, energy_j, work)
-    return relaxed.bound, [lineages[cut.terms] for cut in relaxed.cuts if cut.terms in lineages]
+    relaxed = _tighten(program, separate, energy_j, work)
+    return relaxed, [lineages[cut.terms] for cut in relaxed.cuts if cut.terms in lineages]
 
 
 def _tighten(

@@ -57,9 +57,11 @@ class Residency:
 
     Attributes:
         graph: the problem.
-        made: per node, the period of its first computation; ascending.
+        made: per node, the period of its first computation; ascending along edges.
         stay, recompute, page_in, page_out: columns S, R, P and O, by (period, node).
         first: first period with rows in the program; S is constant before it.
+        known_reads: per period, the tensors that it is known to have in RAM; None for those that
+            the first computations of `made` read.
     """
 
     graph: Indexed
@@ -69,6 +71,7 @@ class Residency:
     page_in: Columns
     page_out: Columns
     first: int = 0
+    known_reads: tuple[tuple[int, ...], ...] | None = None
 
     @staticmethod
     def of(graph: Indexed, compact: Compact) -> Residency:
@@ -83,6 +86,17 @@ class Residency:
     def periods(self) -> int:
         """Number of periods."""
         return len(self.stay) - 1
+
+    @property
+    def reads(self) -> tuple[tuple[int, ...], ...]:
+        """Per period, tensors from earlier periods that are in RAM at some time in it."""
+        if self.known_reads is not None:
+            return self.known_reads
+        reads: list[set[int]] = [set() for _ in range(self.periods)]
+        for node, period in enumerate(self.made):
+            inputs = self.graph.inputs[node]
+            reads[period].update(i for i in inputs if self.made[i] < period)
+        return tuple(tuple(sorted(of_period)) for of_period in reads)
 
 
 def table(columns: Mapping[Key, int], periods: int, nodes: int) -> Columns:

@@ -1,9 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
 """Lineage cuts: a tensor read from RAM stems from one that was kept, paged in or recomputed.
 
-Let tensor k be read in period t. V is 1 if a node first computed in t reads k; if a node v reads k
-that t recomputes, V is R[t,v]. Take a path k = v0, v1, …, vp, where v(q+1) is an input of vq, and a
-period s ≤ t that begins after k was first computed. Then
+Let tensor k be read in period t. V is 1 if t is known to hold k at some time, as for a node first
+computed in t that reads k; if a node v reads k that t recomputes, V is R[t,v]. Take a path
+k = v0, v1, …, vp, where v(q+1) is an input of vq, and a period s ≤ t that begins after k was first
+computed. Then
 
     Σ_q ( S[s,vq] + min{ Σ_{τ=s..t} P[τ,vq], Σ_{τ<t} O[τ,vq] } ) + Σ_{τ=s..t} R[τ,vp]  ≥  V.
 
@@ -29,7 +30,7 @@ topological order computes D for all i and s.
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -91,11 +92,11 @@ def separate_lineages(
         least: ignore violations up to this.
         each: maximum number of cuts per target and reader; they differ in s.
     """
-    solution = _Solution.of(residency, values)
+    solution, reads = _Solution.of(residency, values), residency.reads
     return [
         lineage
         for period in range(max(1, residency.first), residency.periods)
-        for lineage in _Separation(solution, period, least).lineages(each)
+        for lineage in _Separation(solution, period, least).lineages(reads[period], each)
     ]
 
 
@@ -107,7 +108,6 @@ class _Solution:
         residency: columns of the program.
         stay, recompute: values of S and R.
         recomputed, paged_in, paged_out: sums of R, P and O over all earlier periods.
-        targets: per period, the tensors from earlier periods that its first computations read.
     """
 
     residency: Residency
@@ -116,7 +116,6 @@ class _Solution:
     recomputed: Vector
     paged_in: Vector
     paged_out: Vector
-    targets: tuple[tuple[int, ...], ...]
 
     @staticmethod
     def of(residency: Residency, values: Vector) -> _Solution:
@@ -126,10 +125,6 @@ class _Solution:
             sums = np.cumsum(columns[table], axis=0)
             return np.vstack([np.zeros(sums.shape[1]), sums[:-1]])
 
-        made, inputs = residency.made, residency.graph.inputs
-        targets: list[set[int]] = [set() for _ in range(residency.periods)]
-        for node, period in enumerate(made):
-            targets[period].update(i for i in inputs[node] if made[i] < period)
         return _Solution(
             residency,
             columns[residency.stay],
@@ -137,7 +132,6 @@ class _Solution:
             before(residency.recompute),
             before(residency.page_in),
             before(residency.page_out),
-            tuple(tuple(sorted(of_period)) for of_period in targets),
         )
 
 
@@ -154,9 +148,9 @@ class _Separation:
         self.sum: dict[int, Vector] = {}
         self.following: dict[int, NDArray[np.int64]] = {}
 
-    def lineages(self, each: int) -> Iterator[Lineage]:
+    def lineages(self, reads: Sequence[int], each: int) -> Iterator[Lineage]:
         targets: list[tuple[int, int | None, float]]
-        targets = [(i, None, 1.0) for i in self.solution.targets[self.period]]
+        targets = [(i, None, 1.0) for i in reads]
         again = self.solution.recompute[self.period]
         for v in np.flatnonzero(again > self.least):
             value = float(again[v])

@@ -34,7 +34,7 @@ inputs that only k reads: Σ a_i y_i ≥ (Σ a_i) x if x ≤ y_i for each i and 
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -72,6 +72,22 @@ class Item:
         return self.constant + total
 
 
+@dataclass(frozen=True, slots=True)
+class Knapsack:
+    """The tensors and workspaces that must fit in RAM at one moment.
+
+    Attributes:
+        items: tensors and workspaces that may be live.
+        reserved: bytes always in use.
+        recompute: column R of the recompute that the moment belongs to; None for a first
+            computation.
+    """
+
+    items: tuple[Item, ...]
+    reserved: int = 0
+    recompute: int | None = None
+
+
 @dataclass(frozen=True)
 class Rounding:
     """Divisors δ of the rounding.
@@ -95,6 +111,16 @@ class Rounding:
         budget = graph.problem.ram_bytes // divisor
         sizes = {m // divisor for m in graph.size if m and m >= least_share * divisor * budget}
         return Rounding(divisor, budget, np.array(sorted(sizes), dtype=np.int64), least)
+
+    def cuts(self, values: Vector, knapsacks: Iterable[Knapsack]) -> list[Cut]:
+        """The cuts that a solution violates, the most violated first: at most one per knapsack."""
+        listed = values.tolist()
+        cuts = (
+            self.cut(listed, knapsack.items, knapsack.reserved)
+            for knapsack in knapsacks
+            if knapsack.recompute is None or listed[knapsack.recompute] > _LEAST_RECOMPUTE
+        )
+        return sorted(filter(None, cuts), key=lambda cut: -cut.violation(values))
 
     def cut(self, columns: Columns, items: Sequence[Item], reserved: int = 0) -> Cut | None:
         """The violated cut with the largest Euclidean distance from a solution; None without one.
@@ -155,6 +181,7 @@ class Rounding:
         return _at_most(items, coefficients[of_set, :, step], float(bounds[best]))
 
 
+_LEAST_RECOMPUTE = 0.02  # skip knapsacks of recomputes with smaller columns
 _FULL = 0.6  # share of the budget; a knapsack filled less is unlikely to give a violated cut
 _THERE = (0.5, 0.6, 0.7, 0.8, 0.9, 0.95, 0.99)
 """Thresholds: items with larger values are complemented. A low threshold also complements
