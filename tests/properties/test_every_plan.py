@@ -4,7 +4,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 
 import pytest
@@ -33,6 +33,7 @@ from poetfw.schedule.all_orders import search_all_orders
 from poetfw.schedule.every_plan import bound_of_every_plan
 from poetfw.schedule.found import Incumbent, best_known, tell_nobody
 from poetfw.schedule.indexed import Indexed
+from poetfw.schedule.moments import Moments, Precedence
 from poetfw.schedule.turn import search_turn
 from workloads import BOARDS
 from workloads.networks.gpt import gpt
@@ -167,6 +168,31 @@ def test_a_tensor_that_two_moments_push_out(
     assert bound_of_every_plan(graph, Work(5.0)) == pytest.approx(8.0 + one)
 
 
+@pytest.mark.parametrize("most", [4, 8])
+def test_moments_of_a_long_path_bound_no_less_than_one(
+    monkeypatch: pytest.MonkeyPatch, most: int
+) -> None:
+    """In little RAM, some of the nodes of a path together prove more than one of them."""
+    problem = gpt(2, load_board(str(BOARDS / "poet-m4f.toml")))
+    peak_bytes = checkpoint_all_schedule(problem).peak_bytes
+    graph = Indexed.of(replace(problem, ram_bytes=peak_bytes // 2))
+    taken: list[int] = []
+    moments = Precedence.moments
+
+    def counted(precedence: Precedence, chain: Sequence[int]) -> Moments:
+        taken.append(len(chain))
+        return moments(precedence, chain)
+
+    monkeypatch.setattr(Precedence, "moments", counted)
+    monkeypatch.setattr(every_plan, "_CHAIN_NODES", 0)
+    one_j = bound_of_every_plan(graph, Work(1.0))
+    assert math.isfinite(one_j)
+    assert max(taken) == 1
+    monkeypatch.setattr(every_plan, "_CHAIN_NODES", most * graph.n)
+    assert bound_of_every_plan(graph, Work(2.0)) >= one_j
+    assert 1 < max(taken) <= most + 1
+
+
 def test_the_bound_stops_where_it_is_enough() -> None:
     """With half of what is added to computing each node once, fewer moments are solved."""
     problem = gpt(2, load_board(str(BOARDS / "poet-m4f.toml")))
@@ -222,6 +248,26 @@ def test_a_large_graph_near_the_best_of_all_plans_has_moves_only(
     phases = {spent.phase for spent in work.deadline.timing().phases}
     starts = {"published methods", "on demand", "other orders"}
     assert phases & {"moves", *starts} == ({"moves"} if is_moved_only else {"moves", *starts})
+
+
+@pytest.mark.parametrize("outside", [False, True])
+def test_a_plan_that_no_other_bound_covers_has_work_left_for_the_bound_of_all_plans(
+    monkeypatch: pytest.MonkeyPatch, outside: bool
+) -> None:
+    problem = gpt(2, load_board(str(BOARDS / "poet-m4f.toml")))
+    peak_bytes = checkpoint_all_schedule(problem).peak_bytes
+    units: list[float] = []
+
+    def bound(graph: Indexed, work: Work, enough_j: float = math.inf) -> float:
+        units.append(work.left)
+        return 1e-9
+
+    monkeypatch.setattr(search, "bound_of_every_plan", bound)
+    monkeypatch.setattr(Incumbent, "is_outside", lambda best: outside)
+    monkeypatch.setattr(search, "_LARGE", math.inf)
+    monkeypatch.setattr(search, "_EVERY_WORK", 1e-3)
+    solve(replace(problem, ram_bytes=peak_bytes // 2), work=Work(2.0))
+    assert (units[-1] > 1e-3) is outside
 
 
 def _closing(update: str) -> ScheduleProblem:
