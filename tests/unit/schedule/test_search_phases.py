@@ -6,7 +6,9 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Mapping
 from dataclasses import replace
+from typing import Any
 
+import numpy as np
 import pytest
 
 from made_problems import training_chain, with_ram_fraction
@@ -14,12 +16,20 @@ from poetfw.common.errors import InfeasibleError
 from poetfw.common.limits import Deadline, Work
 from poetfw.schedule import ExecutionPlan, ScheduleProblem, search, simulate, solve
 from poetfw.schedule.baselines.registry import BASELINES, Baseline
+from poetfw.schedule.cuts.relaxation import Relaxed
 from poetfw.schedule.found import Incumbent
 from poetfw.schedule.search import SolveOptions
 
 UNITS = 10.0
 PROBLEM = with_ram_fraction(training_chain(4), 0.6)
+NOTHING_PROVEN = Relaxed(None, -math.inf, np.zeros(0), ())
 Began = list[tuple[str, ScheduleProblem, float]]
+
+
+@pytest.fixture(autouse=True)
+def no_bound_of_all_plans(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The bound of all plans proves nothing, so it does not end a search early."""
+    monkeypatch.setattr(search, "bound_of_every_plan", lambda *_: 0.0)
 
 
 @pytest.fixture
@@ -106,7 +116,7 @@ def test_only_proofs_end_where_they_gain_too_little(monkeypatch: pytest.MonkeyPa
 
     monkeypatch.setattr(search, "_improve", improve)
     monkeypatch.setattr(search, "_FEWER_BLOCKS", 1.0)
-    monkeypatch.setattr(search, "strengthen_blocks", lambda *_: (-math.inf, ()))
+    monkeypatch.setattr(search, "strengthen_periods", lambda *_: (NOTHING_PROVEN, ()))
     solve(PROBLEM, work=Work(UNITS))
     assert shares[True] == 0 < shares[False] < 1e-4
 
@@ -115,13 +125,13 @@ def test_a_large_graphs_blocks_count_all_their_work(monkeypatch: pytest.MonkeyPa
     """Their formulation counts by its items."""
     left: list[float] = []
 
-    def strengthen(blocks: object, energy_j: float, work: Work) -> tuple[float, tuple[()]]:
-        left.append(work.left)
-        return -math.inf, ()
+    def strengthen(*arguments: Any) -> tuple[Relaxed, tuple[()]]:
+        left.append(arguments[-1].left)
+        return NOTHING_PROVEN, ()
 
     monkeypatch.setattr(search, "_LARGE", 0)
     monkeypatch.setattr(search, "_FEWER_BLOCKS", 1.0)
-    monkeypatch.setattr(search, "strengthen_blocks", strengthen)
+    monkeypatch.setattr(search, "strengthen_periods", strengthen)
     for units in (0.0, 1e-6):
         monkeypatch.setattr(search, "_ITEM_WORK", units)
         solve(PROBLEM, options=SolveOptions(other_orders=False), work=Work(UNITS))
