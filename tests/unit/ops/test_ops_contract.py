@@ -408,6 +408,7 @@ def test_ops_that_update_persistent_tensors_are_never_computed_again() -> None:
     continued = {name for name, kind in KINDS.items() if isinstance(kind, ContinuedKind)}
     assert {n for n, k in KINDS.items() if not k.recomputable} - in_pieces - continued == {
         "batch_norm_update_running",
+        "joined_update",
         "store",
         "loaded_batch_norm_update_running",
         "correct_count",
