@@ -47,6 +47,7 @@ class Joining:
         self._place = {op.name: place for place, op in enumerate(graph.ops)}
         self._groups: dict[str, tuple[Op, ...]] = {op.name: (op,) for op in graph.ops}
         self._frozen = frozen_part(graph)
+        self._waiting = _waiting(graph)
         self._costs: dict[tuple[Op, ...], tuple[int, int] | None] = {}
 
     def run(self, deadline: Deadline) -> Graph:
@@ -93,9 +94,9 @@ class Joining:
             or not self._is_convex(group)
         ):
             return
-        costs = [self._cost(each) for each in (group, *groups)]
-        joined, *apart = [cost for cost in costs if cost is not None]
-        if len(apart) < len(groups):
+        joined, each = self._cost(group), [self._cost(before) for before in groups]
+        apart = [cost for cost in each if cost is not None]
+        if joined is None or len(apart) < len(each):
             return
         if joined < (max(excess for excess, _ in apart), sum(moved for _, moved in apart)):
             self._groups |= {op.name: group for op in group}
@@ -122,20 +123,22 @@ class Joining:
         return () if op.output is None else self._graph.consumers[op.output]
 
     def _is_convex(self, group: Sequence[Op]) -> bool:
-        """True if no op between these depends on some of them, and others on it."""
+        """True if nothing that depends on the ops has to run before one of them.
+
+        Of another group, all ops run at once.
+        """
         names = {op.name for op in group}
-        first, last = self._place[group[0].name], self._place[group[-1].name]
-        before: list[Op] = []  # ops of the group, and others that depend on these
-        tainted: list[Op] = []
-        for op in self._graph.ops[first : last + 1]:
-            own = op.name in names
-            if any(_depends(op, other, self._graph) for other in (tainted if own else before)):
-                if own:
+        left = [name for each in names for name in self._waiting[each] - names]
+        seen: set[str] = set()
+        while left:
+            name = left.pop()
+            if name in seen:
+                continue
+            for op in self._groups[name]:
+                seen.add(op.name)
+                if not names.isdisjoint(self._waiting[op.name]):
                     return False
-                tainted.append(op)
-                before.append(op)
-            elif own:
-                before.append(op)
+                left += self._waiting[op.name] - seen
         return True
 
     def _joined(self, group: Sequence[Op]) -> Op | None:
@@ -190,11 +193,17 @@ def _carries(op: Op) -> bool:
     )
 
 
-def _depends(op: Op, other: Op, graph: Graph) -> bool:
-    """True if an op has to run after another one before it."""
-    reads = graph.reads(op)
-    return (
-        other.output in reads
-        or not {*op.updates}.isdisjoint((*other.inputs, *other.updates))
-        or not {*other.updates}.isdisjoint((*op.inputs, *op.updates))
-    )
+def _waiting(graph: Graph) -> dict[str, set[str]]:
+    """For each op, those after it that read its output, or share a tensor that one updates."""
+    found: dict[str, set[str]] = {op.name: set() for op in graph.ops}
+    touching: dict[str, list[Op]] = {}
+    for op in graph.ops:
+        for name in graph.reads(op):
+            if name in graph.producer:
+                found[graph.producer[name].name].add(op.name)
+        for name in dict.fromkeys((*op.inputs, *op.updates)):
+            for other in touching.setdefault(name, []):
+                if name in op.updates or name in other.updates:
+                    found[other.name].add(op.name)
+            touching[name].append(op)
+    return found
