@@ -24,6 +24,9 @@ from poetfw.ops.rounding import SMALLEST_NORMAL, gamma, magnitude
 
 Array = NDArray[Any]
 Shape = tuple[int, ...]
+Arrays = Sequence[Array]
+"""Values of several tensors."""
+
 Bounds = tuple[Array, ...]
 """Error bounds of an op's results, element by element: of its output, or of what it updates."""
 
@@ -367,13 +370,7 @@ class OpKind(ABC):
             for value in self.results(op, inputs, updates)
         )
 
-    def carried(
-        self,
-        op: Op,
-        inputs: Sequence[Array],
-        errors: Sequence[Array],
-        updates: Sequence[Array],
-    ) -> Bounds:
+    def carried(self, op: Op, inputs: Arrays, errors: Arrays, updates: Arrays) -> Bounds:
         """Bounds of what results change by in exact arithmetic if inputs are off.
 
         The default is that of ops whose output is linear in the inputs at positions `carries`

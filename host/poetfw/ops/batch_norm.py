@@ -28,6 +28,7 @@ from poetfw.common.errors import ModelError
 from poetfw.ir import Dtype, Graph, Op, Tensor
 from poetfw.ops.base import (
     Array,
+    Arrays,
     Axes,
     Bounds,
     Kernel,
@@ -486,13 +487,7 @@ class BatchNormBackwardAffine(_OverImage):
         centred, inverse = _centred(x, statistics, op.number("eps"))
         return np.stack([_channel_sum(dy * centred) * inverse.reshape(-1), _channel_sum(dy)])
 
-    def carried(
-        self,
-        op: Op,
-        inputs: Sequence[Array],
-        errors: Sequence[Array],
-        updates: Sequence[Array],
-    ) -> Bounds:
+    def carried(self, op: Op, inputs: Arrays, errors: Arrays, updates: Arrays) -> Bounds:
         x, statistics, _ = inputs
         centred, inverse = _centred(x, statistics, op.number("eps"))
         of_dgamma = _channel_sum(errors[2] * np.abs(centred)) * inverse.reshape(-1)
@@ -532,13 +527,7 @@ class BatchNormBackwardInput(_OverImage):
         count = _count(x.shape)
         return scale * inverse * (dy - dbeta / count - centred * (inverse * dgamma / count))
 
-    def carried(
-        self,
-        op: Op,
-        inputs: Sequence[Array],
-        errors: Sequence[Array],
-        updates: Sequence[Array],
-    ) -> Bounds:
+    def carried(self, op: Op, inputs: Arrays, errors: Arrays, updates: Arrays) -> Bounds:
         x, statistics, affine, *_ = inputs
         centred, inverse = _centred(x, statistics, op.number("eps"))
         scale, _ = _per_channel(affine, x.ndim)

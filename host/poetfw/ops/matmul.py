@@ -18,6 +18,7 @@ from poetfw.ir import Dtype, Graph, Op, Tensor
 from poetfw.kernels import Product
 from poetfw.ops.base import (
     Array,
+    Arrays,
     Axes,
     Bounds,
     Constants,
@@ -117,13 +118,7 @@ class Matmul(OpKind):
         y: Array = a @ b
         return y
 
-    def carried(
-        self,
-        op: Op,
-        inputs: Sequence[Array],
-        errors: Sequence[Array],
-        updates: Sequence[Array],
-    ) -> Bounds:
+    def carried(self, op: Op, inputs: Arrays, errors: Arrays, updates: Arrays) -> Bounds:
         (a, b), (of_a, of_b) = map(np.abs, inputs), errors
         changes = (self.compute(op, each, ()) for each in ((of_a, b + of_b), (a, of_b)))
         return (sum(changes, start=np.zeros(())),)

@@ -16,6 +16,7 @@ import numpy as np
 from poetfw.ir import Dtype, Graph, Op, Tensor
 from poetfw.ops.base import (
     Array,
+    Arrays,
     Bounds,
     Kernel,
     OpWork,
@@ -339,13 +340,7 @@ class _Forward(_Pointwise):
     def _error(self) -> int | Callable[..., Array]:
         return self.function_of.error
 
-    def carried(
-        self,
-        op: Op,
-        inputs: Sequence[Array],
-        errors: Sequence[Array],
-        updates: Sequence[Array],
-    ) -> Bounds:
+    def carried(self, op: Op, inputs: Arrays, errors: Arrays, updates: Arrays) -> Bounds:
         return (np.abs(self.compute(op, errors, updates)),)
 
     def gradient(self, op: Op, tape: Tape, output_gradient: str) -> None:
@@ -376,13 +371,7 @@ class _Backward(_Pointwise):
     def _error(self) -> int | Callable[..., Array]:
         return self.function_of.slope_error
 
-    def carried(
-        self,
-        op: Op,
-        inputs: Sequence[Array],
-        errors: Sequence[Array],
-        updates: Sequence[Array],
-    ) -> Bounds:
+    def carried(self, op: Op, inputs: Arrays, errors: Arrays, updates: Arrays) -> Bounds:
         return (np.abs(self.compute(op, [inputs[0], errors[1]], updates)),)
 
 

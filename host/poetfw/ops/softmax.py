@@ -10,6 +10,7 @@ import numpy as np
 from poetfw.ir import Graph, Op, Tensor
 from poetfw.ops.base import (
     Array,
+    Arrays,
     Axes,
     Bounds,
     Kernel,
@@ -73,13 +74,7 @@ class Softmax(_Softmax):
         in_sum = (y * error).sum(axis=-1, keepdims=True) + gamma(x.shape[-1])
         return (1.01 * y * (error + in_sum + gamma(1)) + SMALLEST_NORMAL,)
 
-    def carried(
-        self,
-        op: Op,
-        inputs: Sequence[Array],
-        errors: Sequence[Array],
-        updates: Sequence[Array],
-    ) -> Bounds:
+    def carried(self, op: Op, inputs: Arrays, errors: Arrays, updates: Arrays) -> Bounds:
         # Exponents that are off by e at most multiply e^x, and the sum, by a number within e^±e.
         largest = errors[0].max(axis=-1, keepdims=True)
         return (self.compute(op, inputs, updates) * np.expm1(2 * largest),)
@@ -109,12 +104,6 @@ class SoftmaxBackward(_Softmax):
         count = y.shape[-1] + 2  # the sum's, the difference and the product
         return (np.abs(y) * (gamma(2) * np.abs(dy) + gamma(count) * terms) + SMALLEST_NORMAL,)
 
-    def carried(
-        self,
-        op: Op,
-        inputs: Sequence[Array],
-        errors: Sequence[Array],
-        updates: Sequence[Array],
-    ) -> Bounds:
+    def carried(self, op: Op, inputs: Arrays, errors: Arrays, updates: Arrays) -> Bounds:
         y, error = np.abs(inputs[0]), errors[1]
         return (y * (error + (error * y).sum(axis=-1, keepdims=True)),)

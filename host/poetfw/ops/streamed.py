@@ -31,6 +31,7 @@ from poetfw.ir import Attribute, Dtype, Graph, Op, Tensor
 from poetfw.ops.base import (
     KINDS,
     Array,
+    Arrays,
     Bounds,
     Kernel,
     OpKind,
@@ -185,13 +186,7 @@ class WrappingKind(StreamedKind):
     def error_bounds(self, op: Op, inputs: Sequence[Array], updates: Sequence[Array]) -> Bounds:
         return self.wrapped_kind.error_bounds(self.wrapped(op), inputs, updates)
 
-    def carried(
-        self,
-        op: Op,
-        inputs: Sequence[Array],
-        errors: Sequence[Array],
-        updates: Sequence[Array],
-    ) -> Bounds:
+    def carried(self, op: Op, inputs: Arrays, errors: Arrays, updates: Arrays) -> Bounds:
         return self.wrapped_kind.carried(self.wrapped(op), inputs, errors, updates)
 
     def roundings(self, op: Op, inputs: Sequence[Shape]) -> int:

@@ -23,6 +23,7 @@ from poetfw.ops.base import (
     KINDS,
     LETTERS,
     Array,
+    Arrays,
     Axes,
     Bounds,
     Constants,
@@ -199,13 +200,7 @@ class UpdateKind(OpKind):
         (gradient, *factor), pace = _apart(op, inputs)
         self.apply(op, factor[0] * gradient if factor else gradient, pace, updates)
 
-    def carried(
-        self,
-        op: Op,
-        inputs: Sequence[Array],
-        errors: Sequence[Array],
-        updates: Sequence[Array],
-    ) -> Bounds:
+    def carried(self, op: Op, inputs: Arrays, errors: Arrays, updates: Arrays) -> Bounds:
         (gradient, *factor), pace = _apart(op, inputs)
         scale = factor[0] if factor else 1.0
         return self.apply_bounds(op, scale * gradient, np.abs(scale) * errors[0], pace, updates)
