@@ -80,7 +80,7 @@ def _signature(code: CodeType) -> tuple[object, ...]:
 
 
 def _said(code: CodeType) -> tuple[object, ...]:
-    """What code on import does but for the functions that it makes, wherever its lines are."""
+    """Code of a module without that of its functions, whatever the numbers of its lines."""
     constants = [
         (c.co_qualname, c.co_flags) if isinstance(c, CodeType) else (type(c), repr(c))
         for c in code.co_consts

@@ -19,7 +19,7 @@ from poetfw.ops import KINDS, UpdateKind, join, kind_of
 from poetfw.ops.pieces import pieced_name
 from poetfw.ops.streamed import LoadedOp
 from poetfw.planning.pieces import PieceSearch, Tile
-from poetfw.training import frozen_part, in_storage, reordered
+from poetfw.training import frozen_part, in_storage, reordered, waiting_ops
 
 _MOST_OPS = 12
 """Most ops that are joined."""
@@ -47,7 +47,7 @@ class Joining:
         self._place = {op.name: place for place, op in enumerate(graph.ops)}
         self._groups: dict[str, tuple[Op, ...]] = {op.name: (op,) for op in graph.ops}
         self._frozen = frozen_part(graph)
-        self._waiting = _waiting(graph)
+        self._waiting = waiting_ops(graph)
         self._costs: dict[tuple[Op, ...], tuple[int, int] | None] = {}
 
     def run(self, deadline: Deadline) -> Graph:
@@ -191,19 +191,3 @@ def _carries(op: Op) -> bool:
         for position, name in enumerate(part.inputs)
         if name in inner
     )
-
-
-def _waiting(graph: Graph) -> dict[str, set[str]]:
-    """For each op, those after it that read its output, or share a tensor that one updates."""
-    found: dict[str, set[str]] = {op.name: set() for op in graph.ops}
-    touching: dict[str, list[Op]] = {}
-    for op in graph.ops:
-        for name in graph.reads(op):
-            if name in graph.producer:
-                found[graph.producer[name].name].add(op.name)
-        for name in dict.fromkeys((*op.inputs, *op.updates)):
-            for other in touching.setdefault(name, []):
-                if name in op.updates or name in other.updates:
-                    found[other.name].add(op.name)
-            touching[name].append(op)
-    return found

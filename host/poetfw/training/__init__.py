@@ -35,6 +35,7 @@ from poetfw.training.streaming import (
     streamable_vectors,
     streamable_weights,
     streamed_ops,
+    waiting_ops,
 )
 from poetfw.training.views import hoist_views, open_windows
 
@@ -81,5 +82,6 @@ __all__ = [
     "streamed_ops",
     "value_of",
     "waiting_bytes",
+    "waiting_ops",
     "with_windows",
 ]

@@ -312,24 +312,32 @@ def reordered(graph: Graph, merged: Mapping[str, Op]) -> tuple[Op, ...]:
         op = merged.get(op.name, op)
         named[op.name] = op
         place.setdefault(op.name, (op.backward, index))
-    producer = {op.output: op.name for op in named.values() if op.output is not None}
-    before: dict[str, set[str]] = {
-        op.name: {producer[name] for name in graph.reads(op) if name in producer}
-        for op in named.values()
-    }
-    touching: dict[str, list[Op]] = {}
-    for op in graph.ops:
-        own = merged.get(op.name, op).name
-        for name in dict.fromkeys((*op.inputs, *op.updates)):
-            if graph.by_name[name].role.persistent:
-                for other in touching.get(name, ()):
-                    if name in op.updates or name in other.updates:
-                        before[own].add(merged.get(other.name, other).name)
-                touching.setdefault(name, []).append(op)
-        before[own].discard(own)
+    before: dict[str, set[str]] = {name: set() for name in named}
+    for name, later in waiting_ops(graph).items():
+        own = merged[name].name if name in merged else name
+        for each in later:
+            other = merged[each].name if each in merged else each
+            if other != own:
+                before[other].add(own)
     ordered = tuple(named[name] for name in _topological(before, place))
     assert len(ordered) == len(named), "replacements depend on each other"
     return ordered
+
+
+def waiting_ops(graph: Graph) -> dict[str, set[str]]:
+    """For each op, those after it that read its output, or share a tensor that one updates."""
+    found: dict[str, set[str]] = {op.name: set() for op in graph.ops}
+    touching: dict[str, list[Op]] = {}
+    for op in graph.ops:
+        for name in graph.reads(op):
+            if name in graph.producer:
+                found[graph.producer[name].name].add(op.name)
+        for name in dict.fromkeys((*op.inputs, *op.updates)):
+            for other in touching.setdefault(name, []):
+                if name in op.updates or name in other.updates:
+                    found[other.name].add(op.name)
+            touching[name].append(op)
+    return found
 
 
 def _topological(
