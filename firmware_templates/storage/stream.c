@@ -129,20 +129,26 @@ int poet_stream_row(uint32_t stream, uint32_t row, void *to)
     return POET_OK;
 }
 
-int poet_stream_column(uint32_t stream, uint32_t column, void *to)
+/* Verifies a column that has been read, the last one with all others. */
+static int verify_column(uint32_t stream, uint32_t column, void *to)
 {
     const struct poet_stream *const of = &poet_streams[stream];
-    const uint32_t blocks = column_blocks(of, column);
     uint32_t *const crc = &state.crc_read[stream];
-    POET_TRY(poet_storage_read_blocks(read_from(of) + first_block(of, column), to, blocks));
     *crc = add_crc(column > 0u ? *crc : 0u, poet_crc32(0u, to, column_bytes(of)));
     if (column + 1u < of->columns) {
         return POET_OK;
     }
-    return poet_slot_verify_as_of(trailer_in(to, blocks), tensor_bytes(of), *crc, read_step(of));
+    return poet_slot_verify_as_of(trailer_in(to, column_blocks(of, column)), tensor_bytes(of), *crc, read_step(of));
 }
 
-int poet_stream_put(uint32_t stream, uint32_t column, void *from)
+int poet_stream_column(uint32_t stream, uint32_t column, void *to)
+{
+    const struct poet_stream *const of = &poet_streams[stream];
+    POET_TRY(poet_storage_read_blocks(read_from(of) + first_block(of, column), to, column_blocks(of, column)));
+    return verify_column(stream, column, to);
+}
+
+int poet_stream_put_begin(uint32_t stream, uint32_t column, void *from)
 {
     const struct poet_stream *const of = &poet_streams[stream];
     const uint32_t bytes = column_bytes(of);
@@ -154,8 +160,43 @@ int poet_stream_put(uint32_t stream, uint32_t column, void *from)
         poet_slot_seal(last_of(from, blocks), tensor_bytes(of), *crc);
     }
     state.written[stream] = 1u;
-    return poet_storage_write_blocks(state.write_set + first_block(of, column), from, blocks);
+    return poet_storage_write_begin(state.write_set + first_block(of, column), from, blocks);
 }
+
+int poet_stream_put(uint32_t stream, uint32_t column, void *from)
+{
+    POET_TRY(poet_stream_put_begin(stream, column, from));
+    return poet_storage_wait();
+}
+
+#ifdef POET_TRANSFERS
+/* Transfer that loads a column into a buffer. */
+static uint32_t *transfer_of(const struct poet_stream *stream, uint32_t column, void *to)
+{
+    return (uint32_t *)(void *)((uint8_t *)to + column_blocks(stream, column) * POET_BLOCK_BYTES);
+}
+
+static int begin_column(const struct poet_stream *stream, uint32_t column, void *to)
+{
+    const uint32_t block = read_from(stream) + first_block(stream, column);
+    POET_TRY(poet_storage_read_begin(block, to, column_blocks(stream, column)));
+    *transfer_of(stream, column, to) = poet_storage_begun();
+    return POET_OK;
+}
+
+int poet_stream_ahead(uint32_t stream, uint32_t column, void *to, void *next)
+{
+    const struct poet_stream *const of = &poet_streams[stream];
+    if (column == 0u) {
+        POET_TRY(begin_column(of, column, to));
+    }
+    POET_TRY(poet_storage_wait_for(*transfer_of(of, column, to)));
+    if (column + 1u < of->columns) {
+        POET_TRY(begin_column(of, column + 1u, next));
+    }
+    return verify_column(stream, column, to);
+}
+#endif
 
 void poet_streams_open(uint32_t set_first_block, uint32_t next_set_first_block, uint32_t step)
 {

@@ -35,8 +35,16 @@ int poet_stream_row(uint32_t stream, uint32_t row, void *to);
 /* Loads a column of tiles as [outputs][inputs of a tile][positions]. The rest of its blocks behind it is overwritten. */
 int poet_stream_column(uint32_t stream, uint32_t column, void *to);
 
+/* Loads a column of tiles likewise, and begins to load the next one to `next`, for the call that takes it. All columns
+ * are loaded, one after the other, into two buffers in turn. Behind the blocks of a column, a buffer has room for 4
+ * bytes. */
+int poet_stream_ahead(uint32_t stream, uint32_t column, void *to, void *next);
+
 /* Stores a column of tiles for the next step. Overwrites the rest of its blocks behind it. */
 int poet_stream_put(uint32_t stream, uint32_t column, void *from);
+
+/* Begins to store a column likewise. Until poet_storage_wait, only poet_stream_ahead may write to it. */
+int poet_stream_put_begin(uint32_t stream, uint32_t column, void *from);
 
 /* Begins to read from the set of a commit after `step` steps, and to write to the next set. */
 void poet_streams_open(uint32_t set_first_block, uint32_t next_set_first_block, uint32_t step);

@@ -20,8 +20,10 @@ from poetfw.ops.nests import (
     OperandPlace,
     Statement,
     StreamMove,
+    Turns,
     gathered,
     image_part,
+    stream_moves,
 )
 
 _INDENT = 4
@@ -63,7 +65,10 @@ class NestCode:
 
     def statement(self) -> str:
         """The statement of the op."""
-        return f"\n{' ' * _INDENT}".join(self._lines(self.nest.body, {}))
+        lines = self._lines(self.nest.body, {})
+        if any(move.stores and move.turns for move in stream_moves(self.nest)):
+            lines.append("POET_TRY(poet_storage_wait());")
+        return f"\n{' ' * _INDENT}".join(lines)
 
     def _lines(self, body: Sequence[Statement], at: _Indices) -> list[str]:
         lines: list[str] = []
@@ -89,13 +94,19 @@ class NestCode:
         return [head, *(" " * _INDENT + line for line in inner), "}"]
 
     def _stream_move(self, move: StreamMove, at: _Indices) -> list[str]:
-        function = "poet_stream_row" if move.is_row else "poet_stream_column"
-        if move.stores:
-            function = "poet_stream_put"
         index = at[move.dim] if move.dim else "0u"
-        return _call(
-            f"POET_TRY({function}", [self.stream(move.tensor), index, self._at(move.buffer)], ")"
-        )
+        buffer = self._at(move.buffer) + _turned(move.turns, at)
+        arguments = [self.stream(move.tensor), index, buffer]
+        if move.turns is None:
+            function = "poet_stream_row" if move.is_row else "poet_stream_column"
+            if move.stores:
+                function = "poet_stream_put"
+        elif move.stores:
+            function = "poet_stream_put_begin"
+        else:
+            function = "poet_stream_ahead"
+            arguments.append(self._at(move.buffer) + _turned(move.turns, at, other=True))
+        return _call(f"POET_TRY({function}", arguments, ")")
 
     def _move(self, move: Move, at: _Indices) -> list[str]:
         buffer = self._at(move.buffer)
@@ -173,11 +184,23 @@ class NestCode:
     def _place(self, place: OperandPlace, at: _Indices, dtype: Dtype) -> str:
         if place.buffer is None:
             return _sum(self.identifier(place.tensor), place.offsets, at)
-        return _sum(self._at(place.buffer, dtype), place.offsets, at)
+        buffer = self._at(place.buffer, dtype) + _turned(place.turns, at)
+        return _sum(buffer, place.offsets, at)
 
     def _at(self, offset: int, dtype: Dtype = Dtype.F32) -> str:
         """Address in the workspace, which is aligned for floats."""
         return f"({C_TYPES[dtype]} *){self.workspace} + {offset // _FLOAT}u"
+
+
+def _turned(turns: Turns | None, at: _Indices, *, other: bool = False) -> str:
+    """What is added to the first of two buffers that take turns; with `other`, for the other."""
+    if turns is None:
+        return ""
+    index, apart = at[turns.dim], turns.apart // _FLOAT
+    if index.endswith("u"):
+        return f" + {apart}u" * ((int(index[:-1]) + other) % 2)
+    index = f"({index} + 1u)" if other else index
+    return f" + {index} % 2u * {apart}u"
 
 
 def _call(function: str, arguments: list[str], end: str = "") -> list[str]:

@@ -28,6 +28,7 @@ from poetfw.ops.load import RECORD_BYTES, first_byte
 
 _FLOAT = Dtype.F32.size_bytes
 _CRC_BYTES = 4
+_TRANSFER_BYTES = 8
 
 _PREFERRED = f"ionrct{LETTERS}"
 """Letters of dimensions, the first of which is taken where ops have several for one."""
@@ -102,9 +103,20 @@ class Move:
     home: int | None = None
 
 
+class Turns(NamedTuple):
+    """Two buffers that take turns: that of odd indices of `dim` is `apart` bytes further."""
+
+    dim: str
+    apart: int
+
+
 @dataclass(frozen=True, slots=True)
 class StreamMove:
-    """Transfer of a streamed tensor's tiles: a row of them, or a column, by the index of `dim`."""
+    """Transfer of a streamed tensor's tiles: a row of them, or a column, by the index of `dim`.
+
+    With turns, the core does not wait for a column that is stored, nor, where one has been loaded,
+    for the next one.
+    """
 
     tensor: str
     layout: TileLayout
@@ -112,6 +124,7 @@ class StreamMove:
     is_row: bool
     buffer: int
     stores: bool = False
+    turns: Turns | None = None
 
 
 class OperandPlace(NamedTuple):
@@ -122,11 +135,13 @@ class OperandPlace(NamedTuple):
         buffer: offset of the buffer in the workspace; None without one.
         offsets: elements by which the operand is away from there, by the index of a dimension; ""
             for a constant.
+        turns: a second buffer, if there is one.
     """
 
     tensor: str
     buffer: int | None
     offsets: tuple[tuple[str, int], ...] = ()
+    turns: Turns | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -252,6 +267,8 @@ class WeightSlices:
         axis: axis of the weight with that dimension.
         by_rows: True if a slice is a row of tiles, False if it is a column.
         updated: True if slices are stored again, around all else that the op does.
+        ahead: True if columns are loaded ahead: while kernels run on one, the next one arrives, and
+            the one before is stored.
     """
 
     tensors: tuple[str, ...]
@@ -260,6 +277,7 @@ class WeightSlices:
     axis: int
     by_rows: bool = False
     updated: bool = False
+    ahead: bool = False
 
     @property
     def count(self) -> int:
@@ -272,13 +290,36 @@ class WeightSlices:
         return self.layout.tile_outputs if self.by_rows else self.layout.tile_inputs
 
     @property
+    def loads_ahead(self) -> bool:
+        """True if slices are loaded ahead; rows, which are gathered from tiles, are not."""
+        return self.ahead and not self.by_rows and self.count > 1
+
+    @property
+    def apart(self) -> int:
+        """Bytes from the column of a tensor to that of the next one.
+
+        A column that is loaded ahead has its last block to itself, and room for the number of the
+        transfer that loads it.
+        """
+        if self.loads_ahead:
+            return max(self.layout.column_request_bytes) + _TRANSFER_BYTES
+        return self.layout.column_bytes
+
+    @property
+    def turns(self) -> Turns | None:
+        """Turns of the buffers, if slices are loaded ahead."""
+        return Turns(self.dim, len(self.tensors) * self.apart) if self.loads_ahead else None
+
+    @property
     def buffer_bytes(self) -> int:
-        """Bytes of the workspace for a slice of each tensor.
+        """Bytes of the workspace for a slice of each tensor, or for two.
 
         Columns lie side by side, with room for the last one's blocks. A row has a checksum for each
         column, and a tile as stored.
         """
         layout = self.layout
+        if self.loads_ahead:
+            return 2 * len(self.tensors) * self.apart
         if self.by_rows:
             tile_bytes = max(layout.tile_request_bytes)
             if layout.columns == 1:
@@ -399,6 +440,7 @@ class _Home(NamedTuple):
     buffer: int
     shape: Shape
     dim: str = ""
+    turns: Turns | None = None
 
 
 class _Piece(NamedTuple):
@@ -776,9 +818,11 @@ class Builder:
         for number, name in enumerate(weight.tensors):
             shape = list(self._whole[name].shape)
             shape[weight.axis] = weight.channels
-            place = at + number * weight.layout.column_bytes
-            self._homes[name] = _Home(place, tuple(shape), weight.dim)
-            moves.append(StreamMove(name, weight.layout, dim, weight.by_rows, place))
+            place = at + number * weight.apart
+            self._homes[name] = _Home(place, tuple(shape), weight.dim, weight.turns)
+            moves.append(
+                StreamMove(name, weight.layout, dim, weight.by_rows, place, turns=weight.turns)
+            )
         if not weight.updated:
             return "", []
         self._homes[self._op.inputs[0]] = self._homes[weight.tensors[0]]
@@ -926,13 +970,19 @@ class Builder:
             weight = self._weight
             if weight is not None and name in weight.tensors and not weight.updated:
                 dim = part[weight.axis].dim
-                first = [StreamMove(name, weight.layout, dim, weight.by_rows, home.buffer)]
+                first = [
+                    StreamMove(
+                        *(name, weight.layout, dim, weight.by_rows, home.buffer), turns=home.turns
+                    )
+                ]
             tensor, part = self._inside(name, part)
         inner = name in operands.producers and name not in operands.written
         if not (tensor.tile or inner) and run_of(tensor, part) is not None:
             return first, []
         if not (tensor.tile or inner):
             gathered(tensor, part)  # or it cannot be
+            if home is not None and home.turns is not None:
+                raise self._unfit(f"pieces of {name!r} are not contiguous in its slices")
         size_bytes = _FLOAT * math.prod(
             max(self._most_rows, span.count) if letter == "R" else span.count
             for letter, span in zip(operands.letters[name], part, strict=True)
@@ -1051,7 +1101,9 @@ class Builder:
             tensor, part = self._inside(name, part)
         offsets = run_of(tensor, part)
         assert offsets is not None
-        return OperandPlace(name, None if home is None else home.buffer, offsets)
+        if home is None:
+            return OperandPlace(name, None, offsets)
+        return OperandPlace(name, home.buffer, offsets, home.turns)
 
 
 def _stored(loads: Sequence[StreamMove]) -> list[StreamMove]:
@@ -1295,6 +1347,11 @@ def _moves_within(
             yield from _moves_within(statement.body, (*loops, statement))
         elif not isinstance(statement, KernelCall) or RECORD_BYTES in statement.op.attributes:
             yield statement, loops
+
+
+def stream_moves(nest: Nest) -> list[StreamMove]:
+    """Transfers of streamed tensors."""
+    return [move for move, _ in _moves_within(nest.body, ()) if isinstance(move, StreamMove)]
 
 
 def sample_parts(body: Sequence[Statement], at: Mapping[str, int]) -> Iterator[tuple[int, int]]:

@@ -15,6 +15,8 @@ row has all input channels of some output channels. A layer whose input needs no
 slices of output channels backward, too: its weight is stored as one row [O, I * ...], whose columns
 are these slices. A frozen weight is only read, backward for the gradient of the input.
 
+With attribute `ahead`, an op loads the next slice, and stores the one before, while it computes.
+
 Vectors, such as biases and running statistics, are loaded as a whole: attribute `loaded` has their
 positions among an op's inputs and updates together.
 """
@@ -80,7 +82,7 @@ LOADING = (
 """Operators that may load vectors; updates may, too, with gradients of a family's weights."""
 
 _PREFIX = "streamed_"
-_OWN = ("tile", "loaded")
+_OWN = ("tile", "loaded", "ahead")
 
 
 class StreamedKind(OpKind):
@@ -213,7 +215,8 @@ class StreamedForward(WrappingKind):
         """The weight, and its bias if that is loaded."""
         name = op.inputs[1]
         layout = _tiling(op, tensors[name].shape)
-        weight = WeightSlices((name,), layout, "o", 0, by_rows=not by_outputs(op))
+        by_rows = not by_outputs(op)
+        weight = WeightSlices((name,), layout, "o", 0, by_rows=by_rows, ahead=is_ahead(op))
         return Loads(loaded_layouts(op, tensors), weight)
 
     def pieces(self, op: Op, tensors: Mapping[str, Tensor]) -> Pieces:
@@ -242,7 +245,8 @@ class StreamedInputGradient(WrappingKind):
         """The weight."""
         name = op.inputs[0]
         dim, axis = ("o", 0) if by_outputs(op) else ("i", 1)
-        return Loads({}, WeightSlices((name,), _tiling(op, tensors[name].shape), dim, axis))
+        layout = _tiling(op, tensors[name].shape)
+        return Loads({}, WeightSlices((name,), layout, dim, axis, ahead=is_ahead(op)))
 
     def pieces(self, op: Op, tensors: Mapping[str, Tensor]) -> Pieces:
         """Columns; within one, of a batch of images each sample."""
@@ -288,7 +292,8 @@ class StreamedBackward(StreamedKind):
         """The weight, and the state that it updates."""
         layout = _tiling(op, tensors[op.inputs[0]].shape)
         dim, axis = ("o", 0) if by_outputs(op) else ("i", 1)
-        return Loads({}, WeightSlices(op.updates, layout, dim, axis, updated=True))
+        weight = WeightSlices(op.updates, layout, dim, axis, updated=True, ahead=is_ahead(op))
+        return Loads({}, weight)
 
     def pieces(self, op: Op, tensors: Mapping[str, Tensor]) -> Pieces:
         """Columns; within one, the input's gradient of each sample of a batch of images."""
@@ -429,6 +434,11 @@ def run_ops(graph: Graph) -> Iterator[tuple[Op, Graph]]:
             continue
         each = kind.slice_ops(op, graph)
         yield from ((part, each) for part in each.ops)
+
+
+def is_ahead(op: Op) -> bool:
+    """True if an op loads slices of its weight ahead."""
+    return bool(op.attributes.get("ahead", 0))
 
 
 def by_outputs(op: Op) -> bool:

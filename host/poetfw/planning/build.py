@@ -191,7 +191,11 @@ def _report_streaming(build: Build) -> StreamingReport | None:
     storage = schedule_problem(graph, build.image.board, build.costs, None).storage
     times = Counter(step.node for step in plan.step.steps if step.kind is StepKind.COMPUTE)
     traffic = streaming_traffic(program, plan.step)
-    costs = [(times[op.name], streaming_cost(op, graph, storage)) for op in graph.ops]
+    own = build.costs.ops
+    costs = [
+        (times[op.name], streaming_cost(op, graph, storage, own[op.name].time_s))
+        for op in graph.ops
+    ]
     steps = len(build.data.x_train) // program.batch
     return StreamingReport(
         tensors=tuple(program.streamed),

@@ -9,6 +9,7 @@ from poetfw.costs import CostTable, OpCost
 from poetfw.ir import Graph, Op
 from poetfw.memory import padded
 from poetfw.ops import kind_of, streamed_kind
+from poetfw.ops.nests import WeightSlices
 from poetfw.schedule import Node, ScheduleProblem, Storage
 from poetfw.training import in_place_input
 
@@ -49,7 +50,8 @@ def schedule_problem(
     storage = _storage(board, costs)
     nodes = []
     for op in graph.ops:
-        own, moving = costs.ops[op.name], streaming_cost(op, graph, storage)
+        own = costs.ops[op.name]
+        moving = streaming_cost(op, graph, storage, own.time_s)
         output = None if op.output is None else graph.by_name[op.output]
         stored = output is not None and bool(output.tile)
         size = 0 if output is None or stored else padded(output.size_bytes)
@@ -86,23 +88,52 @@ def schedule_problem(
     )
 
 
-def streaming_cost(op: Op, graph: Graph, storage: Storage | None) -> OpCost:
-    """Cost of an op's transfers of a streamed weight, for which the core waits; 0 for another op.
+def streaming_cost(op: Op, graph: Graph, storage: Storage | None, compute_s: float = 0.0) -> OpCost:
+    """Cost of an op's transfers of streamed tensors; 0 for another op.
+
+    Their time is that by which they lengthen the op. The core waits for them, except for slices of
+    a weight that are loaded ahead.
 
     Args:
         op: the op.
         graph: its graph.
         storage: storage with the costs of transfers; None on a board without one.
+        compute_s: seconds that its kernels take.
     """
     kind = streamed_kind(op)
     if kind is None or storage is None:
         return OpCost(0.0, 0.0)
-    moved = kind.traffic(op, graph)
+    moved, weight = kind.traffic(op, graph), kind.loads(op, graph.by_name).weight
     both = (storage.page_in, moved.reads), (storage.page_out, moved.writes)
     requests = [(way, size, count) for way, sizes in both for size, count in sizes.items()]
-    return OpCost(
-        sum(count * transfer.time_s(size) for transfer, size, count in requests),
-        sum(count * transfer.cost_j(size) for transfer, size, count in requests),
+    time_s = sum(count * transfer.time_s(size) for transfer, size, count in requests)
+    if weight is not None and weight.loads_ahead:
+        time_s += _beside(weight, storage, compute_s) - compute_s
+    return OpCost(time_s, sum(count * transfer.cost_j(size) for transfer, size, count in requests))
+
+
+def _beside(weight: WeightSlices, storage: Storage, compute_s: float) -> float:
+    """Seconds for computing and slices of a weight, less those of slices that are waited for.
+
+    While the core computes on a slice, the one before is stored, and then the next one is loaded.
+    """
+    count, sizes = weight.count, weight.layout.column_request_bytes
+    ways = (storage.page_in, *([storage.page_out] if weight.updated else []))
+    waited_s, core_s, stored_s = 0.0, compute_s / count, []
+    for way in ways:
+        each = [way.moving(size) for size in sizes]
+        share = len(weight.tensors) / count
+        waited_s += len(weight.tensors) * sum(map(way.time_s, sizes))
+        core_s += share * sum(busy.core_s for busy in each)
+        stored_s.append(share * sum(busy.storage_s for busy in each))
+    load_s, store_s = stored_s[0], sum(stored_s[1:])
+    return (
+        load_s
+        + max(core_s, load_s)
+        + (count - 2) * max(core_s, load_s + store_s)
+        + max(core_s, store_s)
+        + store_s
+        - waited_s
     )
 
 

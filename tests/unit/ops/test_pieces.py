@@ -32,6 +32,7 @@ from poetfw.ops.nests import (
     Pieces,
     StreamMove,
     TileTraffic,
+    Turns,
     image_part,
     nest_moved,
     nest_traffic,
@@ -243,10 +244,15 @@ class Machine:
                     requests += each.layout.tile_request_bytes[index :: each.layout.rows]
                 else:
                     requests.append(each.layout.column_request_bytes[index])
+                here = self._buffer(each.buffer, each.turns, at)
                 if each.stores:
-                    self._store(each.tensor, slice_of, self.buffers[each.buffer])
-                else:
-                    self.buffers[each.buffer] = self.homes[each.tensor][slice_of].copy()
+                    self._store(each.tensor, slice_of, self.buffers[here])
+                elif each.turns is None or index == 0:
+                    self.buffers[here] = self.homes[each.tensor][slice_of].copy()
+                if each.turns is not None and not each.stores and index + 1 < each.layout.columns:
+                    after = self._buffer(each.buffer, each.turns, {each.dim: index + 1})
+                    slice_of = self._tiles(each, index + 1)
+                    self.buffers[after] = self.homes[each.tensor][slice_of].copy()
             elif isinstance(each, Lookup):
                 self._look_up(each, at)
             else:
@@ -294,11 +300,12 @@ class Machine:
         for name, value in zip((output, *rest), results, strict=True):
             place = call.places[name]
             if place.buffer is not None and not place.offsets:
-                self.buffers[place.buffer] = value
+                self.buffers[self._buffer(place.buffer, place.turns, at)] = value
             elif place.buffer is not None:
                 begin = self._offset(place, at)
                 whole = np.full_like(self.homes[place.tensor], np.nan)  # a result that is kept
-                buffer = self.buffers.setdefault(place.buffer, whole).reshape(-1)
+                here = self._buffer(place.buffer, place.turns, at)
+                buffer = self.buffers.setdefault(here, whole).reshape(-1)
                 buffer[begin : begin + value.size] = value.flatten()
             else:
                 home = self.homes[place.tensor].reshape(-1)
@@ -312,9 +319,14 @@ class Machine:
     def _offset(self, place: OperandPlace, at: Mapping[str, int]) -> int:
         return sum((at[dim] if dim else 1) * elements for dim, elements in place.offsets)
 
+    def _buffer(self, first: int, turns: Turns | None, at: Mapping[str, int]) -> int:
+        """The buffer that has its turn."""
+        return first if turns is None else first + at[turns.dim] % 2 * turns.apart
+
     def _operand(self, place: OperandPlace, at: Mapping[str, int], shape: tuple[int, ...]) -> Array:
-        begin = self._offset(place, at)
-        home = self.homes[place.tensor] if place.buffer is None else self.buffers[place.buffer]
+        begin, home = self._offset(place, at), self.homes[place.tensor]
+        if place.buffer is not None:
+            home = self.buffers[self._buffer(place.buffer, place.turns, at)]
         flat = home.reshape(-1)
         return flat[begin : begin + math.prod(shape)].reshape(shape)
 
