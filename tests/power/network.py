@@ -110,9 +110,9 @@ def project(
     """Convolutions with batch norm: parameters, momenta, running statistics; and pages.
 
     Weights may be streamed, of slices of output channels and of tiles of which there are several in
-    each direction, and vectors. With `one_sample`, the batch is one sample, or `samples`, and a
-    second convolution follows; `stored` stores all tensors of that network that can be, in several
-    tiles.
+    each direction, and vectors; training loads slices ahead. With `one_sample`, the batch is one
+    sample, or `samples`, and a second convolution follows; `stored` stores all tensors of that
+    network that can be, in several tiles.
 
     On `nrf52840` transfers go on beside computing, on the others they are waited for. The first
     convolution may be frozen, and its output, of 512 bytes a sample, kept in records of two blocks
@@ -133,7 +133,7 @@ def project(
     if streamed:
         tiles = {"conv1.weight": (2,), "logits.weight": (1, 32)}
         vectors = [name for name in streamable_vectors(program) if name != "logits.bias.momentum"]
-        program = order_program(stream(program, tiles, vectors))
+        program = order_program(_ahead(stream(program, tiles, vectors)))
     if stored:
         program = _store(program)
     board = load_board(board_name)
@@ -157,6 +157,15 @@ def project(
     overlaps = b"#define POET_TRANSFERS" in files[f"{LIBRARY}/generated/plan.h"]
     assert overlaps == (board_name == "nrf52840")
     return Project(files, program, lowering.view.plan_id, slots, weights, ring, kept)
+
+
+def _ahead(program: Program) -> Program:
+    """The program whose training step loads slices of weights ahead."""
+    ops = (
+        replace(op, attributes={**op.attributes, "ahead": 1}) if "tile" in op.attributes else op
+        for op in program.training.ops
+    )
+    return replace(program, training=replace(program.training, ops=tuple(ops)))
 
 
 def _store(program: Program) -> Program:

@@ -8,6 +8,7 @@ and the budget; on several it covers which device computes each op.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, replace
 
 from poetfw.boards import Board
@@ -33,6 +34,7 @@ from poetfw.planning.kept_features import Keepable, are_wanted, find_keepable
 from poetfw.planning.loading import loading
 from poetfw.planning.plans import Plan, plan_unscheduled
 from poetfw.planning.problem import schedule_problem
+from poetfw.planning.read_ahead import MOST_ENERGY, read_ahead
 from poetfw.planning.several import costs_of, plan_on_devices, require_room
 from poetfw.planning.watchdog import require_fed, watchdog_time_ms
 from poetfw.schedule import ExecutionPlan, StepCost, Tell, step_costs, tell_nobody
@@ -47,6 +49,9 @@ mostly loading Python packages; after, loading matplotlib and drawing."""
 
 _PLAN_SHARE = 0.5
 """Share of the work that is left to the search for the plan, whatever that for homes took."""
+
+_AHEAD_SHARE = 0.25
+"""Share of that work that planning takes again for weights that are loaded ahead."""
 
 Progress = Callable[[str], None]
 """Called with the name of the stage that begins."""
@@ -163,21 +168,10 @@ def _decide_on_board(
         only_read = bool(streaming_obstacle(settings, board))
         everything = all_streamed(program, only_read=only_read)
         budget = budget_of(everything, plan_unscheduled(everything, board, costs, deadline))
-        work = Work(settings.work_limit, deadline)
-        chosen = stream_within(program, board, costs, budget, settings, work)
-        program = chosen.program
-        unlimited = plan_unscheduled(program, board, costs, deadline)
+        program, unlimited, found = _plan_streamed(
+            program, board, costs, budget, settings, searching
+        )
         table = costs(program.training, board)
-        progress("solving for the schedule with streamed weights")
-        units = max(settings.work_limit - chosen.work, settings.work_limit * _PLAN_SHARE)
-        left = Work(units, deadline)
-        try:
-            found = _plan_on_board(
-                *(program, board, costs, budget, settings, unlimited, searching, left),
-                chosen.known,
-            )
-        except InfeasibleError as refused:
-            raise with_not_streamed(refused, program) from refused
     plan, minimum = found
     if watchdog_ms is not None:
         require_fed(watchdog_ms, program, board, costs, plan)
@@ -197,6 +191,50 @@ def _decide_on_board(
             schedule_problem(program.training, board, table, None), plan.step.steps
         ),
     )
+
+
+def _plan_streamed(
+    program: Program,
+    board: Board,
+    costs: CostProvider,
+    budget: int,
+    settings: BuildSettings,
+    searching: Searching,
+) -> tuple[Program, Plan, tuple[Plan, int]]:
+    """Choose what is streamed and stored, and plan it.
+
+    Returns:
+        The program, its plan without a limit of RAM, and what `_plan_on_board` returns.
+
+    Raises:
+        InfeasibleError: No plan fits.
+    """
+    deadline = searching.deadline
+    work = Work(settings.work_limit, deadline)
+    chosen = stream_within(program, board, costs, budget, settings, work)
+    searching.progress("solving for the schedule with streamed weights")
+    units = max(settings.work_limit - chosen.work, settings.work_limit * _PLAN_SHARE)
+
+    def planned(
+        program: Program, units: float, known: Sequence[ExecutionPlan]
+    ) -> tuple[Program, Plan, tuple[Plan, int]]:
+        unlimited = plan_unscheduled(program, board, costs, deadline)
+        of_board = (program, board, costs, budget, settings, unlimited, searching)
+        return program, unlimited, _plan_on_board(*of_board, Work(units, deadline), known)
+
+    try:
+        best = planned(chosen.program, units, chosen.known)
+    except InfeasibleError as refused:
+        raise with_not_streamed(refused, chosen.program) from refused
+    if board.overlaps and not deadline.has_passed():
+        schedule = best[2][0].training
+        ahead = read_ahead(chosen.program, board, costs)
+        if ahead != chosen.program:
+            with suppress(InfeasibleError):
+                other = planned(ahead, units * _AHEAD_SHARE, [schedule.plan])
+                if other[2][0].training.energy_j <= MOST_ENERGY * schedule.energy_j:
+                    best = other
+    return best
 
 
 def _plan_on_board(

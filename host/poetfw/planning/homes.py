@@ -32,7 +32,6 @@ from poetfw.planning.choices import order_program
 from poetfw.planning.inference import least_evaluation, plan_evaluation
 from poetfw.planning.keeping import groups_of, streamed_names
 from poetfw.planning.problem import schedule_problem
-from poetfw.planning.read_ahead import MOST_ENERGY, read_ahead
 from poetfw.planning.storing import held_at_once, least_candidates, stored_candidates
 from poetfw.schedule import (
     ExecutionPlan,
@@ -71,9 +70,6 @@ _WORK = 0.4
 
 _BETWEEN_SHARE = 1 / 6
 """Share of the work for searches with somewhat more or less RAM: after it, none begins."""
-
-_SPARE_BYTES = 4096
-"""Bytes by which an op may take more workspace to load slices ahead, if that fits."""
 
 _REQUEST_BYTES = 495
 """Bytes that take as long as the latency of a request, for the choice of tiles."""
@@ -298,17 +294,11 @@ class _Search:
         problem = self._problem(program, free)
         return resident_bytes(program.resident, BLOCK_BYTES) + largest_working_set(problem)
 
-    def _solve(self, program: Program, most_j: float | None = None) -> bool:
-        """Solve a candidate; each op runs at least once, so what they all take is a bound.
-
-        Args:
-            program: the candidate.
-            most_j: energy that it may take; None for that of the best one.
-        """
+    def _solve(self, program: Program) -> bool:
+        """Solve a candidate; each op runs at least once, so what they all take is a bound."""
         table = self._costs(program.training, self._board)  # of any order
         least_j = math.fsum(node.energy_j for node in self._problem(program, table).nodes)
-        if most_j is None:
-            most_j = self.best.energy_j if self.best is not None else math.inf
+        most_j = self.best.energy_j if self.best is not None else math.inf
         if least_j >= most_j:
             return False
         program = order_program(program, self._work.deadline)
@@ -324,9 +314,7 @@ class _Search:
         try:
             with self._work.part(_WORK).phase("homes of tensors") as part:
                 plan = place_within(
-                    *(program, problem, self._budget_bytes, "poet", evaluation, part),
-                    known=() if self.best is None else self.best.known,
-                    most_j=most_j,
+                    *(program, problem, self._budget_bytes, "poet", evaluation, part), most_j=most_j
                 )
         except InfeasibleError:
             if self.unplaced is None or least_j < self.unplaced.energy_j:
@@ -334,16 +322,6 @@ class _Search:
             return False
         self.best = ChosenHomes(program, plan.training.energy_j, (plan.training.plan,))
         return True
-
-    def read_ahead(self) -> None:
-        """Load slices of the best program's weights ahead, if a plan can then be placed."""
-        if self.best is None or not self._board.overlaps:
-            return
-        best, table = self.best, self._costs(self.best.program.training, self._board)
-        for spare_bytes in (_SPARE_BYTES, 0):
-            program = read_ahead(best.program, table, self.storage(best.program), spare_bytes)
-            if program == best.program or self._solve(program, MOST_ENERGY * best.energy_j):
-                return
 
     def _problem(self, program: Program, table: CostTable) -> ScheduleProblem:
         return schedule_problem(program.training, self._board, table, None, self._deadline_s)
@@ -423,7 +401,6 @@ def stream_within(
             program, budget_bytes, work.deadline, stores=stores, continues=continues
         )
         search.attempt_least(least)
-    search.read_ahead()
     chosen = search.best or search.unplaced or search.smallest
     chosen = chosen or ChosenHomes(order_program(everything, work.deadline))
     return replace(chosen, work=between)

@@ -13,15 +13,20 @@ from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from typing import NamedTuple
 
-from poetfw.costs import CostTable
+from poetfw.boards import Board
+from poetfw.costs import CostProvider
 from poetfw.ir import Graph, Op
 from poetfw.ops import PiecedOp, kind_of, streamed_kind
-from poetfw.planning.problem import streaming_cost
+from poetfw.planning.problem import schedule_problem, streaming_cost
 from poetfw.schedule import Storage
 from poetfw.training import Program
 
 MOST_ENERGY = 1.02
 """Energy of a layer's transfers, as a multiple of that without, that saved time may take."""
+
+
+_SPARE_BYTES = 4096
+"""Bytes by which an op may take more workspace than without."""
 
 
 class _Use(NamedTuple):
@@ -42,24 +47,26 @@ class _Use(NamedTuple):
         return self._replace(op=replace(self.op, attributes=attributes))
 
 
-def read_ahead(program: Program, costs: CostTable, storage: Storage, spare_bytes: int) -> Program:
+def read_ahead(program: Program, board: Board, costs: CostProvider) -> Program:
     """The program in which slices of weights are loaded ahead, where that pays.
 
     It pays if the product of a layer's energy and time falls, and the energy hardly rises.
 
     Args:
         program: a program with streamed weights.
-        costs: costs of the ops of the training step.
-        storage: storage with the costs of transfers.
-        spare_bytes: bytes by which an op may take more workspace than it does.
+        board: a board whose transfers overlap with computing.
+        costs: provider of op costs.
     """
+    table = costs(program.training, board)
+    storage = schedule_problem(program.training, board, table, None).storage
+    assert storage is not None
     uses: dict[str, list[_Use]] = {}
     for graph in (program.training, program.evaluation):
         for op in graph.ops:
             kind = streamed_kind(op)
             weight = None if kind is None else kind.loads(op, graph.by_name).weight
             if weight is not None:
-                compute_s = costs.ops[op.name].time_s if graph is program.training else 0.0
+                compute_s = table.ops[op.name].time_s if graph is program.training else 0.0
                 uses.setdefault(weight.tensors[0], []).append(_Use(op, graph, compute_s))
     changed: dict[Op, Op] = {}
     for each in uses.values():
@@ -71,7 +78,7 @@ def read_ahead(program: Program, costs: CostTable, storage: Storage, spare_bytes
         for tile in _smaller(each[0].op.integers("tile")):
             ahead = [use.in_tiles(tile) for use in each]
             if all(
-                new.workspace_bytes <= old.workspace_bytes + spare_bytes
+                new.workspace_bytes <= old.workspace_bytes + _SPARE_BYTES
                 for new, old in zip(ahead, each, strict=True)
             ):
                 energy_j, product = _energy_and_product(ahead[:count], storage)

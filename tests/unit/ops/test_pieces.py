@@ -324,8 +324,10 @@ class Machine:
         return first if turns is None else first + at[turns.dim] % 2 * turns.apart
 
     def _operand(self, place: OperandPlace, at: Mapping[str, int], shape: tuple[int, ...]) -> Array:
-        begin, home = self._offset(place, at), self.homes[place.tensor]
-        if place.buffer is not None:
+        begin = self._offset(place, at)
+        if place.buffer is None:
+            home = self.homes[place.tensor]
+        else:
             home = self.buffers[self._buffer(place.buffer, place.turns, at)]
         flat = home.reshape(-1)
         return flat[begin : begin + math.prod(shape)].reshape(shape)
@@ -527,16 +529,17 @@ LAYERS = {
 @pytest.mark.parametrize("tile", [(3, 2), (6, 2), (2, 4), (6, 4), (2,), (6,)])
 @pytest.mark.parametrize("gradient", [False, True])
 @pytest.mark.parametrize("family", LAYERS)
+@pytest.mark.parametrize("ahead", [0, 1])
 def test_a_streamed_layer_gives_the_whole(
-    family: str, tile: tuple[int, ...], batch: int, gradient: bool
+    family: str, tile: tuple[int, ...], batch: int, gradient: bool, ahead: int
 ) -> None:
     x_shape, y_shape, w_shape, attributes = LAYERS[family]
     shapes = {"x": (batch, *x_shape), "y": (batch, *y_shape), "w": w_shape, "b": (6,)}
     tensors = {name: Tensor(name, shape) for name, shape in shapes.items()}
     tensors["w"] = replace(tensors["w"], role=Role.PARAMETER)
     tensors |= {"m": replace(tensors["w"], name="m"), "dx": replace(tensors["x"], name="dx")}
-    forward = {**attributes, "tile": tile, "loaded": (2,)}
-    backward = {**attributes, **SGD, "tile": tile}
+    forward = {**attributes, "tile": tile, "loaded": (2,), "ahead": ahead}
+    backward = {**attributes, **SGD, "tile": tile, "ahead": ahead}
     if attributes:
         backward |= {"input_shape": shapes["x"], "weight_shape": w_shape}
     dx = "dx" if gradient else None
