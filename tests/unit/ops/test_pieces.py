@@ -574,6 +574,23 @@ def test_a_streamed_layer_gives_the_whole(
                 np.testing.assert_allclose(machine.homes[name], value, rtol=1e-12, atol=1e-13)
 
 
+def test_an_op_ends_when_the_slices_that_it_stores_have_arrived() -> None:
+    """Buffers of its workspace are others' afterwards."""
+    tensors = {name: Tensor(name, (1, 4)) for name in ("x", "dx")}
+    tensors |= {"y": Tensor("y", (1, 6))}
+    tensors |= {name: Tensor(name, (6, 4), role=Role.PARAMETER) for name in ("w", "m")}
+    attributes = {**SGD, "tile": (6, 2), "ahead": 1}
+    kind = "streamed_linear_backward_sgd"
+    op = Op("op", kind, ("w", "x", "y"), "dx", attributes, ("w", "m"), backward=True)
+    nest = KINDS[op.kind].nest_of(op, tensors)  # type: ignore[attr-defined]
+    code = NestCode(nest, str, str, str, "W", lambda *each: [], "").statement()
+    words = " ".join(code.split())
+    first, second = "(float *)W + 0u + i % 2u * 260u", "(float *)W + 0u + (i + 1u) % 2u * 260u"
+    assert f"poet_stream_ahead(w, i, {first}, {second})" in words
+    assert f"poet_stream_put_begin(w, i, {first})" in words
+    assert words.endswith("POET_TRY(poet_storage_wait());")
+
+
 STORED_LAYERS = {
     "linear": (T, U, (6, 12), {}, (2, 1)),
     "linear in runs": ((8, 64), U, (6, 64), {}, (2, 1)),
