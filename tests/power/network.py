@@ -110,13 +110,13 @@ def project(
     """Convolutions with batch norm: parameters, momenta, running statistics; and pages.
 
     Weights may be streamed, of slices of output channels and of tiles of which there are several in
-    each direction, and vectors; training loads slices ahead. With `one_sample`, the batch is one
-    sample, or `samples`, and a second convolution follows; `stored` stores all tensors of that
-    network that can be, in several tiles.
+    each direction, and vectors. With `one_sample`, the batch is one sample, or `samples`, and a
+    second convolution follows; `stored` stores all tensors of that network that can be, in several
+    tiles.
 
-    On `nrf52840` transfers go on beside computing, on the others they are waited for. The first
-    convolution may be frozen, and its output, of 512 bytes a sample, kept in records of two blocks
-    in storage, or of RAM.
+    On `nrf52840` transfers go on beside computing, and a training step loads slices of weights
+    ahead; on the others they are waited for. The first convolution may be frozen, and its output,
+    of 512 bytes a sample, kept in records of two blocks in storage, or of RAM.
     """
     one_sample |= stored
     layers = Layers("tiny", (samples if one_sample else BATCH, 1, SIDE, SIDE), seed=1)
@@ -133,7 +133,9 @@ def project(
     if streamed:
         tiles = {"conv1.weight": (2,), "logits.weight": (1, 32)}
         vectors = [name for name in streamable_vectors(program) if name != "logits.bias.momentum"]
-        program = order_program(_ahead(stream(program, tiles, vectors)))
+        program = order_program(stream(program, tiles, vectors))
+        if load_board(board_name).overlaps:
+            program = _ahead(program)
     if stored:
         program = _store(program)
     board = load_board(board_name)

@@ -12,6 +12,7 @@ from poetfw.ir import Dtype, Op
 from poetfw.ops import Kernel, kind_of
 from poetfw.ops.load import RECORD_BYTES
 from poetfw.ops.nests import (
+    BufferTurns,
     KernelCall,
     Lookup,
     Loop,
@@ -20,7 +21,6 @@ from poetfw.ops.nests import (
     OperandPlace,
     Statement,
     StreamMove,
-    Turns,
     gathered,
     image_part,
     stream_moves,
@@ -192,8 +192,8 @@ class NestCode:
         return f"({C_TYPES[dtype]} *){self.workspace} + {offset // _FLOAT}u"
 
 
-def _turned(turns: Turns | None, at: _Indices, *, other: bool = False) -> str:
-    """What is added to the first of two buffers that take turns; with `other`, for the other."""
+def _turned(turns: BufferTurns | None, at: _Indices, *, other: bool = False) -> str:
+    """Offset from the first of two buffers to that which has its turn, or to the other one."""
     if turns is None:
         return ""
     index, apart = at[turns.dim], turns.apart // _FLOAT

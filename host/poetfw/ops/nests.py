@@ -103,7 +103,7 @@ class Move:
     home: int | None = None
 
 
-class Turns(NamedTuple):
+class BufferTurns(NamedTuple):
     """Two buffers that take turns: that of odd indices of `dim` is `apart` bytes further."""
 
     dim: str
@@ -124,7 +124,7 @@ class StreamMove:
     is_row: bool
     buffer: int
     stores: bool = False
-    turns: Turns | None = None
+    turns: BufferTurns | None = None
 
 
 class OperandPlace(NamedTuple):
@@ -141,7 +141,7 @@ class OperandPlace(NamedTuple):
     tensor: str
     buffer: int | None
     offsets: tuple[tuple[str, int], ...] = ()
-    turns: Turns | None = None
+    turns: BufferTurns | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -306,9 +306,9 @@ class WeightSlices:
         return self.layout.column_bytes
 
     @property
-    def turns(self) -> Turns | None:
-        """Turns of the buffers, if slices are loaded ahead."""
-        return Turns(self.dim, len(self.tensors) * self.apart) if self.loads_ahead else None
+    def turns(self) -> BufferTurns | None:
+        """BufferTurns of the buffers, if slices are loaded ahead."""
+        return BufferTurns(self.dim, len(self.tensors) * self.apart) if self.loads_ahead else None
 
     @property
     def buffer_bytes(self) -> int:
@@ -440,7 +440,7 @@ class _Home(NamedTuple):
     buffer: int
     shape: Shape
     dim: str = ""
-    turns: Turns | None = None
+    turns: BufferTurns | None = None
 
 
 class _Piece(NamedTuple):

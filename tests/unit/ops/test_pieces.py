@@ -22,6 +22,7 @@ from poetfw.ops.continued import ContinuedKind
 from poetfw.ops.layouts import image_of
 from poetfw.ops.nests import (
     AxisSpan,
+    BufferTurns,
     ImagePart,
     KernelCall,
     Lookup,
@@ -32,7 +33,6 @@ from poetfw.ops.nests import (
     Pieces,
     StreamMove,
     TileTraffic,
-    Turns,
     image_part,
     nest_moved,
     nest_traffic,
@@ -319,7 +319,7 @@ class Machine:
     def _offset(self, place: OperandPlace, at: Mapping[str, int]) -> int:
         return sum((at[dim] if dim else 1) * elements for dim, elements in place.offsets)
 
-    def _buffer(self, first: int, turns: Turns | None, at: Mapping[str, int]) -> int:
+    def _buffer(self, first: int, turns: BufferTurns | None, at: Mapping[str, int]) -> int:
         """The buffer that has its turn."""
         return first if turns is None else first + at[turns.dim] % 2 * turns.apart
 
