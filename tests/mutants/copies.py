@@ -38,6 +38,8 @@ PRELOADED = "pytest,hypothesis,numpy,onnx,cvxpy,click,rich.progress,scipy.optimi
 _PYTEST = ("-q", "--tb=no", "-m", "not slow", "-p", "no:cacheprovider")
 RECORD_S = 900.0
 """Seconds of a processor that a test file may take while it is recorded."""
+_LEFT_OUT = (".git", ".venv", ".hypothesis", ".*_cache", "build", "dist")
+"""What a copy of a checkout does without: no test reads it."""
 _PROFILE = "--hypothesis-profile=mutants"
 _CONTEXT = multiprocessing.get_context("forkserver")
 _FORK = multiprocessing.get_context("fork")
@@ -80,7 +82,7 @@ class Copy:
     def __init__(self, checkout: Path, folder: Path) -> None:
         self.root, self.temporary = folder / "checkout", folder / "temporary"
         shutil.rmtree(folder, ignore_errors=True)
-        shutil.copytree(checkout, self.root, ignore=shutil.ignore_patterns(".*", "build", "dist"))
+        shutil.copytree(checkout, self.root, ignore=shutil.ignore_patterns(*_LEFT_OUT))
         (self.root / ".venv").symlink_to(checkout / ".venv")
         (self.root / "build").mkdir()
         for cache in ("build/ccache", "build/objects"):

@@ -261,6 +261,16 @@ def test_a_mistake_is_made_in_what_is_imported() -> None:
     assert patches.patch(functions, {}) == 0
 
 
+def test_a_copy_has_all_that_tests_read(tmp_path: Path) -> None:
+    folder = checkout(tmp_path / "right")
+    for name in (".ci/run", ".github/workflows/ci.yml", ".git", ".mypy_cache/cache.json"):
+        (folder / name).parent.mkdir(parents=True, exist_ok=True)
+        (folder / name).write_text("")
+    root = copies.Copy(folder, tmp_path / "copy").root
+    assert {path.name for path in root.glob(".*")} == {".ci", ".github", ".venv"}
+    assert (root / "tests/test_code.py").read_text() == TESTS
+
+
 @pytest.mark.slow
 @pytest.mark.timeout(600)
 def test_what_survives_is_named_and_tests_that_fail_anyway_prove_nothing(tmp_path: Path) -> None:
