@@ -272,7 +272,7 @@ class _Builder:
             *(Item(bytes_, 0.0, ((again, 1.0),)) for bytes_ in during),
             *(Item(size[i], 0.0, ((keep[b, i], 1.0),)) for i in kept),
         )
-        self.made.knapsacks.append(Knapsack(items, recompute=again))
+        self.made.knapsacks.append(Knapsack(items, 0, recompute=again))
         # Use the column Σ m K: rows of a few terms instead of hundreds.
         unit = self.memory.unit_bytes
         read = [i for i in {k, *inputs} if i < start and (b, i) in keep]

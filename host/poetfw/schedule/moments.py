@@ -221,7 +221,7 @@ class _Chain:
             held, during = self._beside(having.held, v), graph.working_set(v)
             if sum(item.size for item in held) + during > graph.problem.ram_bytes:
                 again_item = Item(during, 0.0, ((again, 1.0),))
-                self._fit(j, Knapsack((*held, again_item), recompute=again))
+                self._fit(j, Knapsack((*held, again_item), 0, recompute=again))
 
     def _fit(self, j: int, knapsack: Knapsack) -> None:
         """Require that the items of a knapsack fit in RAM."""

@@ -69,7 +69,7 @@ def _needed(graph: Graph, ops: Iterable[Op]) -> int:
     """Largest RAM of an op in bytes: operands and workspace."""
     sizes = {name: graph.by_name[name].size_bytes for name in graph.producer}
     return max(
-        sum(sizes.get(name or "", 0) for name in {*graph.reads(op), op.output})
+        sum(sizes[name] for name in sizes.keys() & {*graph.reads(op), op.output})
         + kind_of(op).workspace_bytes(op, graph)
         for op in ops
     )

@@ -84,7 +84,7 @@ class Knapsack:
     """
 
     items: tuple[Item, ...]
-    reserved: int = 0
+    reserved: int
     recompute: int | None = None
 
 
