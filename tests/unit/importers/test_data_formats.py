@@ -191,6 +191,13 @@ def test_a_line_of_csv_that_is_wrong_is_named(tmp_path: Path, third: str, messag
     assert len(str(caught.value)) < 300 + len(str(tmp_path))
 
 
+def test_each_number_of_a_line_may_be_as_long_as_one(tmp_path: Path):
+    line = ",".join([*("1.5".ljust(64, "0"),) * 40, "2".zfill(64)])
+    x, y = all_of(classifier(40), csv(tmp_path, *[line] * 10))
+    assert (x == 1.5).all()
+    assert y.tolist() == [2] * 10
+
+
 def test_a_csv_file_is_not_trusted(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
     path = csv(tmp_path, *LINES)
     with pytest.raises(DataError, match="it holds no samples"):

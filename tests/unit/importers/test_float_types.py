@@ -143,6 +143,14 @@ def test_a_weight_beyond_float32_is_refused_by_name(tmp_path: Path) -> None:
         import_onnx(path, 1, as_float32=True)
 
 
+def test_a_weight_whose_data_do_not_fill_its_shape_is_refused_by_name(tmp_path: Path) -> None:
+    model = onnx.load(onnx_file(tmp_path / "n.onnx", np.ones((3, 2))))
+    model.graph.initializer[0].raw_data = bytes(40)
+    (tmp_path / "n.onnx").write_bytes(model.SerializeToString())
+    with pytest.raises(ModelError, match="the data of 'w' do not fill its shape"):
+        import_onnx(tmp_path / "n.onnx", 1, as_float32=True)
+
+
 @pytest.mark.parametrize("kind", TYPES)
 def test_a_refusal_names_float_and_the_option(kind: str, tmp_path: Path) -> None:
     with pytest.raises(ModelError, match=f"are {kind}; poetfw reads float32") as caught:

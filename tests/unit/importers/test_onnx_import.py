@@ -230,6 +230,7 @@ TRANSPOSED = {"w": floats(3, 2, 3, 3), "b": floats(2)}
         ([node("Pow", "x,n")], {"n": np.float32(2)}, ["square"]),
         ([node("LeakyRelu", "x", alpha=0.2)], {}, ["leaky_relu"]),
         ([node("Elu", "x", alpha=0.5)], {}, ["elu"]),
+        ([helper.make_node("Selu", ["x"], ["y"], name="x")], {}, ["elu", "scale"]),
         ([node("HardSigmoid", "x", alpha=1 / 6)], {}, ["hard_sigmoid"]),
         ([node("HardSwish", "x")], {}, ["hard_swish"]),
         ([node("Softplus", "x")], {}, ["softplus"]),

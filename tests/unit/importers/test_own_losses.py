@@ -159,6 +159,10 @@ LOSSES: dict[str, tuple[Callable[..., Any], str]] = {
         SHARES,
     ),
     "shares of classes": (lambda p, y: F.cross_entropy(p, y.softmax(1)), SHARES),
+    "shares, smoothed": (
+        lambda p, y: F.cross_entropy(p, y.softmax(1), label_smoothing=0.2),
+        SHARES,
+    ),
     "quantile": (lambda p, y: torch.max(0.9 * (y - p), -0.1 * (y - p)).mean(), SHARES),
     "by hand": (
         lambda p, y: torch.where(

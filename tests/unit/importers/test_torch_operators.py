@@ -61,6 +61,9 @@ FUNCTIONS: dict[str, Callable[[Any], Any]] = {
     "softsign": F.softsign,
     "glu": lambda x: F.glu(x, 1),
     "extremes": lambda x: x.amax((2, 3)) - torch.amin(x, (2, 3)),
+    "convolution of a sequence": lambda x: F.conv1d(
+        x.flatten(2), torch.ones(3, 2, 3), stride=2, padding=1
+    ),
     "average of whole windows": lambda x: F.avg_pool2d(x, 3, 2),
     "sine": lambda x: torch.sin(10 * x),
     "cosine": lambda x: torch.cos(10 * x),

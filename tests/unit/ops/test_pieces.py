@@ -388,6 +388,26 @@ def test_all_pieces_of_an_op_give_the_whole(case: str, tile: tuple[int, int], ba
         )
 
 
+@pytest.mark.parametrize("case", ["conv2d", "conv2d by 2", "dX", "dX by 2"])
+@pytest.mark.parametrize("rows", [1, 2, 3])
+def test_rows_are_those_of_the_whole_computed_from_their_window(case: str, rows: int) -> None:
+    kind, shapes, output, attributes, _ = CASES[case]
+    rng, op = np.random.default_rng(4), Op("op", kind, ("a", "b"), "c", attributes)
+    values = [rng.normal(size=shape) for shape in shapes[:2]]
+    of_images = [len(shape) == 4 and shape[0] == 1 for shape in shapes].index(True)
+    (whole,) = kind_of(op).results(op, values, [])
+    piece = (*output[:2], rows, output[3])
+    ends = Tensor("c", output), Tensor("c", piece)
+    own = kind_of(op).piece_attributes(op, *ends)
+    for first in range(0, output[2], rows):
+        window = kind_of(op).row_window(op, shapes, first, rows)
+        alone = replace(op, attributes={**attributes, **own, "padding": window.padding})
+        seen = slice(window.first, window.first + window.count)
+        read = [value[:, :, seen] if i == of_images else value for i, value in enumerate(values)]
+        (found,) = kind_of(op).results(alone, read, [])
+        np.testing.assert_allclose(found, whole[:, :, first : first + rows], rtol=1e-12)
+
+
 def test_windows_of_a_stored_tensor_are_parts_of_its_image() -> None:
     """Queries, keys and values lie one behind the other: a layer reads one of them."""
     base = replace(stored("all", (3, 8, 12), (4, 6)), role=Role.ACTIVATION)
