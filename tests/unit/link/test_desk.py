@@ -104,6 +104,8 @@ def test_a_run_starts_from_the_image_and_is_reported(
     assert report.blocks_written == STEPS * 6 + 2
     assert report.blocks_per_epoch == pytest.approx((STEPS * 6 + 2) / (STEPS * 4 / 10))
     assert report.high_water_bytes == 2968
+    assert report.ticks > 0
+    assert report.instructions is None  # its ticks are others
     trained = Path(report.trained).read_bytes()
     assert trained[:BLOCK] == image[:BLOCK]
     sets = len(image) - 16 * BLOCK
@@ -164,6 +166,15 @@ def test_a_commit_that_is_not_whole_is_not_fetched(device: Device, project: Buil
     commit = read_commit(Path(report.trained), project.stages.slots)
     assert report.loss == whole.loss
     assert commit.step == STEPS - 1
+
+
+def test_a_storage_without_a_whole_commit_is_told(device: Device, project: BuiltProject) -> None:
+    flash(project, desk_of(device))
+    run(project, desk_of(device))
+    kept = set_offset(device.storage, 0)
+    device.storage = device.storage[:kept] + bytes(len(device.storage) - kept)
+    with pytest.raises(DeviceError, match="holds no commit that is whole"):
+        on_board.fetch_trained(project, desk_of(device), False, quiet)
 
 
 def test_a_block_is_put_without_those_behind_it(device: Device, project: BuiltProject) -> None:

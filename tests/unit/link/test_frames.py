@@ -12,7 +12,9 @@ import pytest
 from link_device import Device
 
 from emulator.firmware_tools import TEMPLATES
+from poetfw.common.errors import DeviceError
 from poetfw.tools.link.frames import LARGEST_DATA_BYTES, AnswerFrame, decode_answer, encode_command
+from poetfw.tools.link.values import integer
 
 
 def framed(text: str, kind: str = "m") -> bytes:
@@ -78,6 +80,13 @@ def test_a_refusal_is_read() -> None:
 )
 def test_what_is_no_whole_answer_is_none(line: bytes) -> None:
     assert decode_answer(line) is None
+
+
+def test_a_count_is_below_two_to_the_64() -> None:
+    answer = AnswerFrame(False, 7, "train", (), None)
+    assert integer(answer, "18446744073709551615") == 2**64 - 1
+    with pytest.raises(DeviceError):
+        integer(answer, "18446744073709551616")
 
 
 def test_the_page_shows_whole_frames(device: Device) -> None:

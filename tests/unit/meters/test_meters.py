@@ -60,6 +60,14 @@ def test_energy_is_that_of_calculus() -> None:
     assert found.energy_j == pytest.approx(exact, rel=1e-3)
 
 
+def test_energy_between_two_samples_is_that_of_a_line() -> None:
+    """Power that grows by 1 W a second, marked from 1.5 s to 3.5 s."""
+    times_s = np.arange(6.0)
+    marked = (times_s == 2) | (times_s == 3)
+    found = measured_energy(PowerTrace(times_s, np.ones(6), times_s, marked), idle_w=0.0)
+    assert found.energy_j == pytest.approx((3.5**2 - 1.5**2) / 2)
+
+
 def test_a_spike_is_rejected_and_counted() -> None:
     found = measured_energy(trace_of(2.49, 2.5, 2.51, 40.0, 2.5, 2.52))
     assert (found.intervals, found.rejected) == (5, 1)

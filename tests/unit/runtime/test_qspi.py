@@ -6,6 +6,7 @@ from __future__ import annotations
 import ctypes
 import math
 import random
+from collections.abc import Callable
 from pathlib import Path
 
 import chips
@@ -22,7 +23,7 @@ from poetfw.tools.emulators.unicorn.flash import (
     SIZE_BYTES,
     Flash,
 )
-from poetfw.tools.emulators.unicorn.nrf52840_qspi import READY
+from poetfw.tools.emulators.unicorn.nrf52840_qspi import QSPI_ADDRESSES, READY
 
 QSPI, NONE, PROTECTED, MODE, RANGE, READ, ERASE, PROGRAM, NOT_ERASED, NOT_PROGRAMMED = range(
     -80, -90, -1
@@ -336,6 +337,19 @@ def test_interrupts_that_are_lost_cost_nothing(board: Board) -> None:
     data = random.Random(4).randbytes(12 * BLOCK)
     assert board.write(0, data) == board.write(0, data[::-1]) == 0
     assert board.read(0, 12, 1) == data[::-1]
+
+
+def test_what_was_given_up_does_not_end_what_was_begun_since(board: Board) -> None:
+    assert board.open() == 0
+    registers = board.chip.registers
+    ends: list[Callable[[], None]] = []
+    board.chip.after = lambda cycles, end: ends.append(end)  # type: ignore[method-assign]
+    for name, value in ((READY, 0), *(("DEACTIVATE", 1), ("ACTIVATE", 1)) * 2):
+        name = name if name == READY else f"QSPI.TASKS_{name}"
+        registers.writable[QSPI_ADDRESSES[name]](value)
+    for end, is_ready in zip(ends, (0, 1), strict=True):
+        end()
+        assert board.chip.qspi.value(READY) == is_ready
 
 
 @pytest.mark.parametrize("how", ["a storm", "an event that stays"])

@@ -17,7 +17,16 @@ from samd21_chip import Chip
 from sd_card import BLOCK, Card, Faults
 
 from emulator.firmware_tools import TEMPLATES
-from poetfw.tools.emulators.unicorn.samd21 import DRVSTR, INEN, MISO_PIN, PMUXEN, PULLEN, SPI, USART
+from poetfw.tools.emulators.unicorn.samd21 import (
+    DRVSTR,
+    INEN,
+    MISO_PIN,
+    PMUXEN,
+    PULLEN,
+    REGISTERS,
+    SPI,
+    USART,
+)
 from poetfw.tools.link.frames import encode_command
 
 CRYSTAL, GENERATOR, DFLL, LOCK = -48, -49, -50, -51
@@ -78,6 +87,16 @@ def test_start_up_writes_these_registers_in_this_order(library: Path) -> None:
         ("SYST.CSR", 7),
     ]
     assert board.chip.samd21.core_hz == 48_000_000
+
+
+@pytest.mark.parametrize("exponent", range(4))
+def test_the_oscillator_is_divided(exponent: int) -> None:
+    chip = Chip()
+    assert chip.samd21.core_hz == 1_000_000
+    address, size = REGISTERS["SYSCTRL.OSC8M"]
+    chip.write(address, size, 0x87070082 | exponent << 8)
+    assert chip.samd21.core_hz == 8_000_000 >> exponent
+    assert not chip.misuse
 
 
 @pytest.mark.parametrize(
