@@ -14,6 +14,7 @@ import venv
 from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -21,10 +22,10 @@ import yaml
 
 import poetfw
 from poetfw.api.check_summary import to_markdown
-from poetfw.api.checks import check_build
+from poetfw.api.checks import check_build, measured_accuracy
 from poetfw.api.firmware import Firmware
 from poetfw.cli.check import EXIT_CHECK
-from poetfw.common.errors import OutputError
+from poetfw.common.errors import ConfigError, OutputError
 from poetfw.comparisons.inventory import arena_spans, changes, read_inventory, shares
 from poetfw.memory import MemoryPlan
 from poetfw.settings.check import CheckLimits
@@ -145,6 +146,15 @@ def test_accuracy(builds: tuple[Firmware, Firmware], tmp_path: Path) -> None:
         assert said in refused.json["error"]["message"]
     assert check(*words).code == 2  # --accuracy-of needs --min-accuracy
     assert check("--out", base.folder, "--min-accuracy", "nan").code == 2
+
+
+def test_accuracy_is_that_of_a_training() -> None:
+    trained = SimpleNamespace(accuracy=0.75)
+    firmware: Any = SimpleNamespace(train=lambda *_: trained)
+    assert measured_accuracy(firmware, lambda *_: None) == 0.75
+    trained.accuracy = None
+    with pytest.raises(ConfigError, match="this network has a held-out loss"):
+        measured_accuracy(firmware, lambda *_: None)
 
 
 @needs_twin

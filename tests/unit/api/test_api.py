@@ -25,6 +25,7 @@ from poetfw.common.errors import (
     ToolError,
 )
 from poetfw.report import BuildReport
+from poetfw.report.html import report_html
 from unit.project.spdx import ROOT
 
 ON_LINUX: dict[str, Any] = {"board": "linux", "ram": "64M", "work_limit": 1}
@@ -160,6 +161,12 @@ def test_a_run_tells_of_each_step(built: Firmware) -> None:
     assert sum(values.size for values in weights.values()) == built.figures.weights
     with pytest.raises(OutputError, match="not for nrf52840"):
         poetfw.open(built.folder, board="nrf52840").run(steps=1)
+
+
+def test_a_report_is_the_page_of_the_folder(built: Firmware, tmp_path: Path) -> None:
+    report = built.report()
+    report.save(tmp_path / "report.html")
+    assert report.html == (tmp_path / "report.html").read_text() == report_html(built.folder)
 
 
 @pytest.mark.parametrize("error", [RuntimeError("enough"), KeyboardInterrupt()])

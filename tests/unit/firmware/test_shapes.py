@@ -24,15 +24,15 @@ BOARD = load_board("linux")
 SHAPES = "lib/poetfw/kernels/shapes.h"
 
 
-def layers(*features: int) -> Graph:
-    """x [4, first] through linear layers to the last of the features, a ReLU behind the first."""
+def layers(*features: int, active: int = 1) -> Graph:
+    """x [4, first] through linear layers to the last of the features, ReLU behind the first."""
     builder = GraphBuilder("layers", "x", (4, features[0]))
     name = builder.input
     for i, (read, made) in enumerate(pairwise(features)):
         weight = builder.parameter(f"w{i}", np.ones((made, read), np.float32))
         name = builder.op("linear", f"y{i}", (name, weight))
-        if i == 0:
-            name = builder.op("relu", "active", (name,))
+        if i < active:
+            name = builder.op("relu", f"active{i}", (name,))
     return builder.build(name)[0]
 
 
@@ -57,6 +57,10 @@ def test_a_number_divides_what_all_layers_have() -> None:
 def test_a_core_with_tiles_for_all_ops_has_no_plain_loops() -> None:
     shapes = shapes_of(layers(64, 24, 10), load_board("nrf52840"))
     assert [shapes[name] for name in PLAIN_LOOPS] == [1, 1, 0]
+
+
+def test_the_number_is_the_largest_that_divides_all_layers() -> None:
+    assert shapes_of(layers(64, 24, 10, 3, active=2))["POET_RELU_ELEMENTS"] == 4 * 2
 
 
 def test_what_is_not_divided_is_left_open() -> None:

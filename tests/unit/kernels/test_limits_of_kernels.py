@@ -1,15 +1,18 @@
 # SPDX-License-Identifier: Apache-2.0
-"""No table of tiles gives the sink more results at a time than tiles.c has room for."""
+"""No table of tiles has more runs, or gives the sink more results at a time, than tiles.c takes."""
 
 from __future__ import annotations
 
 import re
+from dataclasses import replace
 from pathlib import Path
 
 from emulator.drawn_convolutions import drawn
 from emulator.drawn_products import drawn_products
 from poetfw.kernels import ConvolutionPass, Pass, tiling
+from poetfw.kernels.entries import Estimate
 from poetfw.kernels.tables import MOST_PUT
+from poetfw.kernels.tilings import counted
 
 TILES = Path(__file__).parents[3] / "firmware_templates/kernels/tiles.c"
 
@@ -29,3 +32,12 @@ def test_results_that_a_sink_takes_fit_in_its_buffer() -> None:
     ]
     assert len(puts) > len(tasks)
     assert MOST_PUT // 2 < max(puts) <= MOST_PUT
+
+
+def test_an_entry_has_as_many_runs_as_a_byte_counts() -> None:
+    one = tiling(ConvolutionPass(next(iter(drawn(1, 5))), Pass.FORWARD))
+    assert one is not None
+    entry = one.entries[0]
+    many = [replace(entry, runs=(*entry.runs[:1],) * count) for count in (256, 255)]
+    found = counted([Estimate(0.0, 0.0, (each,)) for each in many], 2)
+    assert [len(each.entries[0].runs) for each in found] == [255]

@@ -111,6 +111,10 @@ def test_weights_beyond_a_format_are_refused() -> None:
     weights[1] = 1e-40
     with pytest.raises(ModelError, match="output channel 1 of 3 has the int8 scale"):
         pack("body.w", weights, "int8")
+    weights[1] = 127 * 2.0**-126  # the smallest scale that is a normal number
+    scales = pack("body.w", weights, "int8")[1]
+    assert scales is not None
+    assert scales[1] == 2.0**-126
     weights[1] = np.nan
     with pytest.raises(ModelError, match="has the int8 scale nan"):
         pack("body.w", weights, "int8")

@@ -115,6 +115,7 @@ def test_what_is_written_reads_back_as_fixed(csv, tmp_path):
     buffers = [Buffer("a", 0, 4, 10), Buffer("b,c", 3, 6, 8, 8), Buffer("d", 5, 7, 3)]
     placement = place(buffers)
     write_placement(csv, buffers, placement)
+    assert "bank" not in csv.read_text()
     again = read_buffers(csv)
     assert [b.offset for b in again] == [placement.offsets[b.id] for b in buffers]
     assert place(again).offsets == placement.offsets

@@ -65,6 +65,8 @@ def test_optional_parts_that_are_missing_do_not_fail(monkeypatch: pytest.MonkeyP
     assert (json.loads(result.stdout)["ok"], result.return_value) == (True, 0)
     shown = CliRunner().invoke(cli, ["doctor"], standalone_mode=False)
     assert shown.return_value == 0
+    assert "Optional parts that are missing: " in shown.stdout
+    assert lacking <= {*re.findall(r"[\w-]+", shown.stdout.partition("are missing:")[2])}
     lacking |= {"arm-none-eabi-gcc", "gcc", "aarch64-linux-gnu-gcc"}
     assert CliRunner().invoke(cli, ["doctor"], standalone_mode=False).return_value == 0
     lacking |= {"zig", "clang"}
