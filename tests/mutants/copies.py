@@ -160,14 +160,14 @@ class Imports:
         ) -> Any:
             found = statement(name, globals, locals, fromlist, level)
             importer = (globals or {}).get("__name__", "")
-            top = found.__name__ if fromlist or level else name
+            top = getattr(found, "__name__", name) if fromlist or level else name
             self._imported[importer] |= {top, *(f"{top}.{part}" for part in fromlist or ())}
             return found
 
         def called(name: str, package: str | None = None) -> Any:
             found = function(name, package)
             importer = sys._getframe(1).f_globals["__name__"]
-            self._imported[importer].add(found.__name__)
+            self._imported[importer].add(getattr(found, "__name__", name))
             return found
 
         builtins.__import__ = stated

@@ -20,7 +20,8 @@ def trained(folder: Path, *options: str) -> tuple[Any, Any, bytes]:
     run = succeed("run", "--steps", "2", "--verify", cwd=folder)
     assert run["verify"]["ok"]
     file = folder / "trained.npz"
-    succeed("export-weights", "--as", "npz", "-o", str(file), cwd=folder)
+    exported = succeed("export-weights", "--as", "npz", "-o", str(file), cwd=folder)
+    assert (exported["schema_version"], exported["format"]) == (1, "npz")
     return built["stored_as"], run["loss"], file.read_bytes()
 
 

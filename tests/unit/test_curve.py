@@ -184,6 +184,8 @@ def test_the_command_prints_every_point_draws_them_and_its_plans_are_legal(tmp_p
     )
     for row, point in zip(rows, answer["points"], strict=True):
         assert float(row[2]) == pytest.approx(1e3 * point["energy_j"], rel=1e-5)
+    has_no_gap = any(point["gap"] is None for point in answer["points"])
+    assert ("-  as gap: " in shown.stdout) == has_no_gap
     assert "<svg" in (tmp_path / "curve.svg").read_text()
     (tmp_path / "answer.json").write_text(json.dumps(answer["points"][0]))
     first = answer["points"][0]

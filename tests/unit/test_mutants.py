@@ -3,9 +3,13 @@
 
 from __future__ import annotations
 
+import builtins
+import importlib
 import json
 import re
+import sys
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -259,6 +263,18 @@ def test_a_mistake_is_made_in_what_is_imported() -> None:
         assert patches.patch(functions, found) == 1
     assert (doubled(4), counter.counting(10)(2)) == (6, 8)
     assert patches.patch(functions, {}) == 0
+
+
+def test_a_test_may_import_what_is_no_module(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(sys.modules, "meter", SimpleNamespace(read=3))  # type: ignore[arg-type]
+    for module, name in ((builtins, "__import__"), (importlib, "import_module")):
+        monkeypatch.setattr(module, name, getattr(module, name))  # is put back
+    imports = copies.Imports()
+    imports.note()
+    names: dict[str, Any] = {"__name__": "a test"}
+    exec("import importlib, meter\nfrom meter import read", names)
+    assert names["read"] == names["importlib"].import_module("meter").read == 3
+    assert imports.files("a test") == {Path(importlib.__file__)}
 
 
 def test_a_copy_has_all_that_tests_read(tmp_path: Path) -> None:

@@ -25,3 +25,18 @@ def test_a_host_is_not_given_the_program_of_a_bare_board() -> None:
     host: Any = SimpleNamespace(name="pi")
     with pytest.raises(BoardError, match="'nrf52840' is not a program that a host could run"):
         flash(project, host, lambda text: None)
+
+
+def test_a_host_is_sent_the_program_then_the_image(monkeypatch: pytest.MonkeyPatch) -> None:
+    project: Any = SimpleNamespace(board=load_board("rpi4"), flashable="elf", image="image")
+    told: list[tuple[Any, ...]] = []
+    host: Any = SimpleNamespace(send=lambda file, *where: told.append((file, *where)))
+    monkeypatch.setattr("poetfw.runs.remote._check_processor", lambda *_: None)
+    flash(project, host, lambda done, total, text: told.append((done, total)))
+    assert told == [
+        (0, 2),
+        ("elf", "poetfw/rpi4", "firmware.elf", 0o755),
+        (1, 2),
+        ("image", "poetfw/rpi4", "storage.img", 0o644),
+        (2, 2),
+    ]

@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import json
 import sys
+import time
 from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
@@ -49,6 +50,16 @@ GRID = Grid(
     time_limit_s=600.0,
 )
 POINTS = GRID.points()
+
+
+def test_an_exception_ends_the_processes_at_once() -> None:
+    with pytest.raises(KeyError), sweep.local_processes(1) as executor:
+        working = executor.submit(time.sleep, 30)
+        while not working.running():
+            time.sleep(0.01)
+        began_s = time.monotonic()
+        raise KeyError
+    assert time.monotonic() - began_s < 15
 
 
 def cells_of(point: SweepPoint) -> tuple[Trial, ...]:

@@ -121,6 +121,16 @@ def test_samples_that_are_lost_are_found(driver: FakeDriver) -> None:
         meter.stop()
 
 
+def test_a_joulescope_that_sends_nothing_says_so(
+    driver: FakeDriver, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(driver, "_send", lambda topic: None)
+    meter = JoulescopeMeter()
+    meter.start("conv")
+    with pytest.raises(DeviceError, match="sent no sample"):
+        meter.stop()
+
+
 def test_one_of_several_is_named(driver: FakeDriver) -> None:
     driver.paths.append("u/js110/001123")
     with pytest.raises(DeviceError, match="u/js220/000123, u/js110/001123"):
