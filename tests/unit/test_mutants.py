@@ -316,6 +316,24 @@ def test_what_survives_is_named_and_tests_that_fail_anyway_prove_nothing(tmp_pat
     assert judged(wrong, "--only", "code.py")[0] == 2
 
 
+def test_what_a_test_imports_on_its_way_is_reached_by_those_behind_it(tmp_path: Path) -> None:
+    folder, file = checkout(tmp_path), "host/poetfw/code.py"
+    reach = Reach(folder, {file: [2]})
+    names = [f"tests/test_code.py::{name}" for name in ("first", "imports", "behind")]
+    found = {
+        "reached": {names[0]: [], names[1]: [0], names[2]: [], "": []},
+        "time_s": dict.fromkeys(names, 0.1),
+        "imported": ["tests/test_code.py"],
+        "on_import": [],
+    }
+    copy: Any = SimpleNamespace(
+        temporary=tmp_path, prepare=lambda: None, run=lambda *_: json.dumps(found)
+    )
+    reach.record(copy, "tests/test_code.py")
+    near, _ = reach.tests_of(file, 6)  # between functions
+    assert sorted(test.name for test in near) == sorted(names[1:])
+
+
 LONG = """\
 import time
 
