@@ -1,11 +1,14 @@
 # SPDX-License-Identifier: Apache-2.0
 from __future__ import annotations
 
+import re
+
 import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from poetfw.firmware import initial_weights
 from poetfw.firmware.c_text import comment_text, float_literal, string_literal, wrap_call
 
 
@@ -37,3 +40,10 @@ def test_long_calls_break_under_the_parenthesis() -> None:
     assert rest
     assert all(line.startswith(" " * 13 + "argument_") for line in rest)
     assert all(len(line) <= 100 for line in [" " * 4 + first, *rest])
+
+
+def test_weights_are_written_as_the_words_of_all_their_floats() -> None:
+    values = np.linspace(-2, 3, 21, dtype=np.float32)
+    (written,) = initial_weights({"P0001": "layer.weight"}, {"layer.weight": values})
+    words = re.findall(r"0x([0-9a-f]{8})u,", "\n".join(written.lines))
+    assert bytes.fromhex("".join(words)) == values.astype(">f4").tobytes()

@@ -226,6 +226,17 @@ def test_the_arena_is_where_the_application_wants_it(net: Path, tmp_path: Path) 
     assert ".sdram" in line
 
 
+def test_cmake_compiles_assembly_as_c_and_nothing_else(small: Path, tmp_path: Path) -> None:
+    folder = exported(small, tmp_path / "net", "cmake", name="net")
+    assembly = sorted(p.relative_to(folder).as_posix() for p in (folder / "src").rglob("*.S"))
+    (block,) = re.findall(
+        r"set_source_files_properties\(\n(.*?)PROPERTIES LANGUAGE C",
+        (folder / "CMakeLists.txt").read_text(),
+        re.DOTALL,
+    ) or [""]
+    assert block.split() == assembly
+
+
 @pytest.mark.parametrize("form", EXPORTS)
 def test_every_format_has_the_sources_and_says_how_it_is_used(
     form: str, small: Path, tmp_path: Path

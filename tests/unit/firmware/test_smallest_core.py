@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 import re
+import shutil
 import subprocess
 from pathlib import Path
 
@@ -26,6 +27,7 @@ from unit.kernels.conftest import KERNELS
 pytestmark = needs_qemu  # and its compiler
 
 BOARD = load_board("mkr1000")
+CPP = BOARD.toolchain.prefix + "g++"
 FOLDERS = (
     *(TEMPLATES / name for name in ("runtime", "storage", "port")),
     *(TEMPLATES / name for name in ("hal", "hal/cortex_m")),
@@ -58,6 +60,26 @@ def test_nothing_calculates_in_double(tmp_path: Path) -> None:
     calls = calls_of(sources, tmp_path) + undefined(kernel_objects(Build(CORTEX_M0PLUS), kernels))
     assert "__aeabi_fadd" in calls
     assert [name for name in calls if DOUBLE.match(name)] == []
+
+
+@pytest.mark.skipif(shutil.which(CPP) is None, reason="needs a compiler of C++")
+def test_a_class_with_virtual_functions_needs_no_library_of_cpp(tmp_path: Path) -> None:
+    source = tmp_path / "application.cpp"
+    source.write_text(
+        "struct Meter { virtual ~Meter(); virtual float read() = 0; };\nMeter::~Meter() {}\n"
+    )
+    flags = [*BOARD.toolchain.machine_flags, "-Os", "-ffreestanding"]
+    application, own = str(tmp_path / "application.o"), str(tmp_path / "cxx.o")
+    command = [CPP, *flags, "-fno-rtti", "-fno-exceptions", "-c", str(source), "-o", application]
+    subprocess.run(command, check=True)
+    assert {*undefined([application])} >= {"_ZdlPvj", "__cxa_pure_virtual"}
+    compiler = [BOARD.toolchain.compiler, *flags, *(f"-I{path}" for path in FOLDERS)]
+    cxx = TEMPLATES / "hal/cortex_m/cxx.c"
+    subprocess.run([*compiler, "-c", str(cxx), "-o", own], check=True)
+    together = str(tmp_path / "together.o")
+    link = [BOARD.toolchain.prefix + "ld", "-r", application, own, "-o", together]
+    subprocess.run(link, check=True)
+    assert undefined([together]) == []
 
 
 @pytest.mark.parametrize(

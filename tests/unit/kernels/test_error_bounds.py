@@ -445,6 +445,8 @@ def test_largest_error() -> None:
     assert largest_error(np.array([inf]), np.array([3.0]), np.array([1.0]))[0] == inf
 
 
+LINEAR = ("add", "sgd")
+"""Operators that carry an error of each element as it is, or times a number."""
 CARRYING = [
     kind
     for kind in CASES
@@ -481,7 +483,8 @@ def test_results_change_by_no_more_than_is_carried(kind: str, size: float) -> No
             assert (change <= bound + 1e-12 * np.abs(a)).all()
             share = change[bound > 0] / bound[bound > 0]
             reached[position] = max(reached[position], float(share.max(initial=0)))
-    assert min(reached) > 0.05, "a bound that is never nearly reached finds no faults"
+    least = 0.99 if kind in LINEAR else 0.05
+    assert min(reached) > least, "a bound that is never nearly reached finds no faults"
 
 
 def _direction(number: int, value: Array, rng: np.random.Generator) -> Array:

@@ -10,6 +10,8 @@ import numpy as np
 import pytest
 from numpy.typing import NDArray
 
+from poetfw.ops.rounding import FUNCTION_ROUNDINGS
+
 F32 = NDArray[np.float32]
 MAX_ULP = 2.0
 
@@ -55,6 +57,11 @@ def test_error_is_below_two_units_in_the_last_place(runtime: ctypes.CDLL, functi
     with np.errstate(over="ignore"):
         exact = exact_function(x.astype(np.float64))
     assert _ulp(_apply(runtime, function, x), exact) <= MAX_ULP
+
+
+def test_bounds_count_the_error_that_is_tested() -> None:
+    """Such a unit is at most two roundings of the result."""
+    assert FUNCTION_ROUNDINGS == 2 * MAX_ULP
 
 
 @pytest.mark.parametrize("function", ["poet_sqrtf", "poet_sqrtf_soft"])
