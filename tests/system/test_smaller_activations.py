@@ -19,6 +19,7 @@ def trained(folder: Path, *options: str) -> tuple[Any, Any, bytes]:
     built = succeed(*BUILD, *options, cwd=folder)
     run = succeed("run", "--steps", "2", "--verify", cwd=folder)
     assert run["verify"]["ok"]
+    assert run["verify"]["ops"]["checked"] == run["computed"]
     file = folder / "trained.npz"
     exported = succeed("export-weights", "--as", "npz", "-o", str(file), cwd=folder)
     assert (exported["schema_version"], exported["format"]) == (1, "npz")

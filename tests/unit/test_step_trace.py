@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
@@ -10,14 +11,25 @@ import pytest
 
 from poetfw.boards import load_board
 from poetfw.common.errors import BoardError
+from poetfw.firmware import write_project
+from poetfw.firmware.step_ticks import timed_project
 from poetfw.runs.remote import flash
 from poetfw.runs.step_trace import _untimed
 from poetfw.schedule import Step, StepKind
+from unit.report.html_projects import tight
 
 
 def test_a_computation_is_called_by_its_operator_and_a_transfer_by_its_kind() -> None:
     found = [_untimed(3, Step(kind, "a"), "relu") for kind in (StepKind.COMPUTE, StepKind.PAGE_OUT)]
     assert [step.operator for step in found] == ["relu", str(StepKind.PAGE_OUT)]
+
+
+def test_a_timed_project_differs_in_what_times(tmp_path: Path) -> None:
+    write_project(tight().project, tmp_path)
+    before, timed = tight().project.files, timed_project(tmp_path, load_board("nrf52840")).files
+    changed = {path for path in before.keys() & timed.keys() if before[path] != timed[path]}
+    assert {"src/main.c", "lib/poetfw/runtime/statement.h"} <= changed
+    assert before["lib/poetfw/generated/train_step.c"] == timed["lib/poetfw/generated/train_step.c"]
 
 
 def test_a_host_is_not_given_the_program_of_a_bare_board() -> None:

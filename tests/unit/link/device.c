@@ -14,6 +14,7 @@ uint32_t test_blocks = BLOCKS;
 int test_open_status;
 uint32_t test_stuck_block = UINT32_MAX; /* keeps what it holds, whatever is written */
 uint32_t test_steps;                    /* trained since the start */
+uint32_t test_erases;                   /* since the start */
 uint32_t test_forgotten[2];             /* blocks, [first, end): what flash need not keep */
 
 const char poet_hal_tick_unit[] = "ns";
@@ -65,6 +66,11 @@ uint64_t poet_hal_ticks(void)
 {
     static uint64_t ticks;
     return ticks++;
+}
+
+uint32_t poet_hal_storage_erases(void)
+{
+    return test_erases;
 }
 
 int poet_hal_storage_open(void)

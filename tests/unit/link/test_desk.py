@@ -168,6 +168,13 @@ def test_a_commit_that_is_not_whole_is_not_fetched(device: Device, project: Buil
     assert commit.step == STEPS - 1
 
 
+def test_erases_before_a_training_are_not_its_own(device: Device, project: BuiltProject) -> None:
+    flash(project, desk_of(device))
+    assert run(project, desk_of(device)).storage_erases is None
+    device.set("test_erases", 7)
+    assert run(project, desk_of(device)).storage_erases == 0
+
+
 def test_a_storage_without_a_whole_commit_is_told(device: Device, project: BuiltProject) -> None:
     flash(project, desk_of(device))
     run(project, desk_of(device))

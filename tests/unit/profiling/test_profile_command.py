@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -47,6 +48,16 @@ def test_a_profile_is_of_what_a_build_with_the_same_options_trains(
     cases = [cases_of(program.training, load_board("nrf52840")) for program in programs]
     assert cases[0] == cases[1]
     assert "linear_backward_weight_adam" in {case.kind for case in cases[0]}
+
+
+def test_a_profile_in_which_nothing_was_measured_is_shown(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    setup = SimpleNamespace(board="nrf52840", machine="mps2")
+    found = SimpleNamespace(setup=setup, measured=(), fresh=0, left_out=(), metering=None)
+    monkeypatch.setattr("poetfw.profiling.profile", lambda *_: found)
+    cli(["profile", "--board", "nrf52840", "--emulator", "qemu"], standalone_mode=False)
+    assert "nrf52840 on its twin mps2: 0 were known, 0 to measure" in capsys.readouterr().out
 
 
 @pytest.mark.parametrize("place", ["file/report", "file"])
