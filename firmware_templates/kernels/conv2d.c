@@ -241,20 +241,6 @@ PLAIN float sum_tap(const struct poet_conv2d *op, const struct tap *tap, const f
 }
 
 #define GRADIENT_BY_TILES(op) (POET_HAS_VFP && (!POET_PLAIN_CONV2D_WEIGHT || (op)->tiles != NULL))
-/* What sums an element again; not where no tile multiplies padding. */
-#define AGAIN (POET_PLAIN_CONV2D_WEIGHT ? sum_weight : NULL)
-
-/* The same of any weight, for a tile whose zeros for padding made it NaN. */
-static inline float sum_weight(const void *context, int32_t weight, const float *x, const float *dy)
-{
-    const struct poet_conv2d *op = context;
-    const int32_t kernel = op->kernel_height * op->kernel_width;
-    const int32_t group_in = op->in_channels / op->groups;
-    const int32_t output = weight / kernel / group_in;
-    const int32_t input = output / (op->out_channels / op->groups) * group_in + weight / kernel % group_in;
-    const struct tap tap = find_tap(op, weight % kernel);
-    return sum_tap(op, &tap, x + input * op->in_height * op->in_width, dy + output * op->out_height * op->out_width);
-}
 
 static void sum_taps(const struct poet_conv2d *op, const float *x, const float *dy,
                      const struct poet_gradient_sink *dw)
@@ -287,9 +273,7 @@ void poet_conv2d_backward_weight_f32(const struct poet_conv2d *op, const float *
 {
     const struct poet_gradient_sink sink = {.gradient = dw};
     if (GRADIENT_BY_TILES(op)) {
-        const int32_t weights =
-            op->in_channels / op->groups * op->out_channels * op->kernel_height * op->kernel_width;
-        poet_tiles_gradient_f32(op->tiles, x, dy, dw, weights, AGAIN, op);
+        poet_tiles_sum_f32(op->tiles, x, dy, NULL, dw);
         return;
     }
     sum_taps(op, x, dy, &sink);
@@ -302,7 +286,7 @@ void poet_conv2d_backward_weight_update_f32(const struct poet_conv2d *op, const 
 {
     const struct poet_gradient_sink sink = poet_applying_sink(update, pace, w, first, second, sum);
     if (GRADIENT_BY_TILES(op)) {
-        poet_tiles_apply_f32(op->tiles, x, dy, &sink, AGAIN, op);
+        poet_tiles_apply_f32(op->tiles, x, dy, &sink);
         return;
     }
     sum_taps(op, x, dy, &sink);

@@ -209,7 +209,7 @@ void poet_matmul_update_f32(const struct poet_matmul *op, const float *a, const 
 {
     const struct poet_gradient_sink sink = poet_applying_sink(update, pace, w, first, second, sum);
     if (POET_HAS_VFP && by_tiles(op)) {
-        poet_tiles_apply_f32(op->tiles, b, a, &sink, NULL, NULL);
+        poet_tiles_apply_f32(op->tiles, b, a, &sink);
         return;
     }
     sum_pairs(op, a, b, NULL, &sink, false);

@@ -92,23 +92,13 @@ struct poet_tiles {
 
 enum { POET_TILE_LOOPS = 4, POET_TILE_PUTS = 0x80 };
 
-/* Forward: source x, result y. dX: source dy, result dx, no bias. dW: source x, weight dy, result dw; returns whether a sum
- * that padding took part in is not finite. Weights of the others must be finite: padding is multiplied with them. Products of
- * matrices: source b, weight a. */
-uint32_t poet_tiles_sum_f32(const struct poet_tiles *tiles, const float *source, const float *weight,
-                            const float *bias, float *result);
+/* Forward: source x, result y. dX: source dy, result dx, no bias. dW: source x, weight dy, result dw. Products of matrices:
+ * source b, weight a. Weights must be finite where the table is `padded`. */
+void poet_tiles_sum_f32(const struct poet_tiles *tiles, const float *source, const float *weight,
+                        const float *bias, float *result);
 
-/* An element of dW as the plain loop sums it, without padding; `op` is its first argument's. */
-typedef float poet_gradient_again_f32(const void *op, int32_t weight, const float *x,
-                                      const float *dy);
-
-/* dW. Elements that are NaN, perhaps as padding met an infinite dy, are summed again. */
-void poet_tiles_gradient_f32(const struct poet_tiles *tiles, const float *x, const float *dy, float *dw,
-                             int32_t weights, poet_gradient_again_f32 *again, const void *op);
-
-/* The same for a table whose sums a sink takes, each once; without `again` none is summed again. */
+/* The same for a table whose sums a sink takes, each once. */
 void poet_tiles_apply_f32(const struct poet_tiles *tiles, const float *source, const float *weight,
-                          const struct poet_gradient_sink *sink, poet_gradient_again_f32 *again,
-                          const void *op);
+                          const struct poet_gradient_sink *sink);
 
 #endif

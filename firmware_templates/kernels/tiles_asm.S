@@ -5,7 +5,7 @@
 
 /* The loops around blocks of tiles.h. A block may use all registers but sp, and finds
  *   r0  its entry of the table   r1, r2, r3  source, weight and result of the run   r4  the run
- *   [sp]  16 bytes of its own    [sp, #16]  room for where it returns    [sp, #20]  whether sums are not finite
+ *   [sp]  16 bytes of its own    [sp, #16]  room for where it returns
  *   [sp, #24]  source, weight, result and bias of the call
  * and here
  *   [sp, #40]  run   [sp, #44]  runs to come   [sp, #48]  iterations to come of each loop   [sp, #64]  entry
@@ -18,8 +18,6 @@
    sub     sp, sp, #84
    add     r12, sp, #68
    stm     r12, {r1-r4}
-   movs    r4, #0
-   str     r4, [sp, #20]
 1: str     r0, [sp, #64]
    add     r12, sp, #68
    ldm     r12, {r1-r4}
@@ -92,7 +90,6 @@
    adds    r0, r0, #60
    cmp     r1, #0
    bne.n   1b
-   ldr     r0, [sp, #20]
    add     sp, sp, #84
    vpop    {s16-s31}
    pop     {r4-r11, pc}
@@ -100,7 +97,6 @@
 9: ldr     r0, [sp, #32]
    ldr     r1, [sp, #64]
    ldr     r2, [sp, #36]
-   ldr     r3, [sp, #20]
    ldr     r12, [r0, #-4]
    blx     r12
    ldr     r0, [sp, #64]

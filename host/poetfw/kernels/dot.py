@@ -16,20 +16,13 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 
-from poetfw.kernels.assembler import (
-    FLOATS,
-    Assembler,
-    Cost,
-    Term,
-    float_list,
-)
+from poetfw.kernels.assembler import FLOATS, Assembler, Cost, Term
 from poetfw.kernels.comments import nested, source_text
 from poetfw.kernels.inner_block import LARGEST_BYTES, InnerBlock
 from poetfw.kernels.stencil_shape import MOST_PRODUCTS
 from poetfw.kernels.tables import (
-    BIAS_AT,
+    BIAS,
     FARTHEST,
-    NOT_FINITE,
     RUN_NEXT,
     WORD,
     DotWords,
@@ -38,7 +31,6 @@ from poetfw.kernels.tables import (
 )
 
 MOST_POINTERS = 8
-MOST_GUARDED = 3
 
 
 def _at(field: str) -> str:
@@ -56,19 +48,17 @@ class Dot(InnerBlock):
         group: J, columns at a time.
         stride: columns of the source from a column of weights to the next.
         dilation: columns of the source from tap to tap.
-        padding: columns of the first group that are before the source.
-        right: columns of the last group that are behind the source.
+        padding: columns that the head, or the whole row, meets before the source.
+        right: columns that the tail, or the whole row, meets behind the source.
         head: columns of weights before the groups, which meet all padding on the left.
-        tail: columns of weights behind the groups.
-        tail_right: columns that these meet behind the source.
-        whole: one group is the row, and padding is not multiplied.
+        tail: columns of weights behind the groups, which meet all padding on the right.
+        whole: one group is the row.
         chunk: columns of it that are loaded at a time, of one tap without padding; 0 for all.
         held: totals stay in registers.
-        one_row: there is one row of one sample.
+        one_row: there is one row of one sample, and so no totals.
         steps: columns of the source lie between rows. Rows of weights are always adjacent.
         adjacent: results of all sources with a row of weights are adjacent.
         short: the last row has fewer groups.
-        last_tail: columns behind the groups of the last row.
         bias: each source has a number that is added to its results.
         through: the block goes through all sources, A at a time, of which each is one group.
         continued: totals begin with what is in the results.
@@ -84,7 +74,6 @@ class Dot(InnerBlock):
     right: int = 0
     head: int = 0
     tail: int = 0
-    tail_right: int = 0
     whole: bool = False
     chunk: int = 0
     held: bool = False
@@ -92,7 +81,6 @@ class Dot(InnerBlock):
     steps: bool = True
     adjacent: bool = False
     short: bool = False
-    last_tail: int = 0
     bias: bool = False
     through: bool = False
     continued: bool = field(default=False, repr=False)
@@ -112,8 +100,7 @@ class Dot(InnerBlock):
     @cached_property
     def gathers(self) -> bool:
         """True for one tap, stride > 1, no padding: only columns that are met are loaded."""
-        padded = self.padding or self.right or self.tail_right or self.head
-        return self.taps == 1 and self.stride > 1 and not padded
+        return self.taps == 1 and self.stride > 1 and not self.padding and not self.right
 
     @cached_property
     def step(self) -> int:
@@ -123,11 +110,6 @@ class Dot(InnerBlock):
     def segment(self, columns: int) -> int:
         """Columns of the source, padding too, that so many columns of weights meet."""
         return (columns - 1) * self.step + (self.taps - 1) * self.dilation + 1
-
-    @property
-    def is_padded(self) -> bool:
-        """True where zeros of padding are multiplied: a sum may be NaN for that."""
-        return not self.whole and ((self.padding > 0 and not self.head) or self.right > 0)
 
     @cached_property
     def kept(self) -> int:
@@ -174,7 +156,7 @@ class Dot(InnerBlock):
     def _needed(self) -> int:
         rows = 1 if self.by_weights else self.weights
         found = self._weight + rows * (self.chunk or self.group)
-        found = max(found, self._weight + rows * max(self.tail, self.last_tail))
+        found = max(found, self._weight + rows * self.tail)
         if self.head:
             found = max(found, self.head_source + rows * self.head)
         return found
@@ -185,18 +167,15 @@ class Dot(InnerBlock):
         return (
             self._needed < self.free
             and self.sources + self.weights <= MOST_POINTERS
-            and self.fresh >= (1 if self.whole else self.right)
-            and self.right <= (FLOATS if self.whole else MOST_GUARDED)
-            and (self.whole or self.head > 0 or self.padding <= self.kept)
+            and self.fresh >= self.whole
             and not (self.head and self.sources > 1)
+            and not (self.stack_bytes and self.sums > self.free)
             and not (self.bias and self.sums + self.sources > FLOATS)
             and not (self.continued and self.one_row and 2 * self.sums > FLOATS)
             and not (self.through and not (self.one_row and self.whole and self.taps == 1))
             and not (self.gathers and self.group * self.stride > FARTHEST)
             and not (self.chunk and (self.taps > 1 or self.padding or self.right))
-            and not (self.padding and self.kept == 0 and not self.whole and not self.head)
-            and self.sums * (self.group + self.head + self.tail + self.last_tail)
-            <= LARGEST_BYTES // 8
+            and self.sums * (self.group + self.head + self.tail) <= LARGEST_BYTES // 8
         )
 
     @property
@@ -212,8 +191,6 @@ class Dot(InnerBlock):
             return 2 * products + stalls + loads
 
         group = of(self.group, self.fresh) + (0 if self.whole else 4 + self.sources * self.kept)
-        if self.right and not self.whole:
-            group += 3 + self.right
         row = (1 if self.held or self.one_row else 3) * self.sums + 4
         row += 0 if self.whole else self.sums + 2 + 2 * self.sources * self.kept
         if self.head:
@@ -229,10 +206,10 @@ class Dot(InnerBlock):
             return 0 if self.gathers else self._row
         if self.gathers:
             return (groups * self.group + self.tail) * self.stride
-        source = self.head * self.stride - self.padding if self.head else -self.padding
-        source += self.kept + groups * self.group * self.stride - self.right
+        source = self.head * self.stride - self.padding
+        source += self.kept + groups * self.group * self.stride
         if self.tail:
-            source += max(0, self.segment(self.tail) - self.kept - self.tail_right)
+            source += max(0, self.segment(self.tail) - self.kept - self.right)
         return source
 
     def _emit_products(
@@ -318,23 +295,13 @@ class Dot(InnerBlock):
 
     def _emit_group(self, code: Assembler) -> None:
         base = self.sources * self.kept
-        zero = self.sum - 1
 
-        def place(source: int, at: int) -> int | None:
+        def place(source: int, at: int) -> int:
             return source * self.kept + at if at < self.kept else base + at - self.kept
 
         def load(source: int) -> None:
             pointer = f"r{1 + source}"
-            inner = self.fresh - self.right
-            self._load(code, pointer, base, inner)
-            if self.right:
-                code.emit("i" + "t" * self.right + " eq")
-                for i in range(self.right):
-                    code.emit(f"vmoveq.f32 s{base + inner + i}, s{zero}")
-                code.emit("it ne")
-                code.emit(
-                    f"vldmiane {pointer}!, {float_list(base + inner, self.right)}", 1 + self.right
-                )
+            self._load(code, pointer, base, self.fresh)
             ahead = self.group * self.step - self.fresh
             if ahead > 0:
                 code.emit(f"add.w {pointer}, {pointer}, #{4 * ahead}")
@@ -347,46 +314,38 @@ class Dot(InnerBlock):
             code.emit("beq.w 4f")
             code.part("group")
         code.label(3)
-        if self.right:
-            code.emit("subs.w r9, r9, #1")
         self._emit_products(code, self.group, self._weight, place, load, None)
         for source in range(self.sources):
             for at in range(self.kept):
-                code.move(place(source, at) or 0, place(source, at + self.group * self.step) or 0)
-        if not self.right:
-            code.emit("subs.w r9, r9, #1")
+                code.move(place(source, at), place(source, at + self.group * self.step))
+        code.emit("subs.w r9, r9, #1")
         code.emit("bne.w 3b")
+        if self.short:
+            code.label(4)
 
-    def _emit_last_tail(self, code: Assembler) -> None:
-        """Columns behind the groups of the last row alone."""
-        code.label(4)
-        if self.last_tail:
-            code.emit("cmp.w r10, #1")
-            code.emit("bne.w 5f")
-            code.part("last tail")
-            self._emit_tail(code, self.last_tail)
-            code.label(5)
-            code.part("row end")
-
-    def _emit_tail(self, code: Assembler, tail: int) -> None:
+    def _emit_tail(self, code: Assembler) -> None:
         base = self.sources * self.kept
-        length = self.segment(tail)
+        length = self.segment(self.tail) - self.right
 
         def place(source: int, at: int) -> int | None:
-            if at >= length - self.tail_right:
+            if at >= length:
                 return None
             return source * self.kept + at if at < self.kept else base + at - self.kept
 
         def load(source: int) -> None:
-            count = max(0, length - self.kept - self.tail_right)
-            self._load(code, f"r{1 + source}", base, count)
+            self._load(code, f"r{1 + source}", base, max(0, length - self.kept))
 
-        self._emit_products(code, tail, self._weight, place, load, None)
+        self._emit_products(code, self.tail, self._weight, place, load, None)
 
     @property
     def stack_bytes(self) -> int:
         """Bytes of totals that are not in registers."""
         return 0 if self.held or self.one_row else 8 * -(-self.sums // 2)
+
+    @property
+    def _put_at(self) -> str:
+        """The place of the pointer to results."""
+        return f"[sp, #{self.stack_bytes + 12}]"
 
     def _emit_begin(self, code: Assembler) -> None:
         """Pointers to all rows, and totals."""
@@ -400,7 +359,7 @@ class Dot(InnerBlock):
         if self.through:
             code.load("lr", _at("samples"))
             if self.bias:
-                code.load("r10", f"[sp, #{BIAS_AT}]")
+                code.load("r10", BIAS)
                 code.emit("str r10, [sp, #8]")
         if self.stack_bytes:
             code.emit(f"sub sp, #{self.stack_bytes}")
@@ -415,59 +374,32 @@ class Dot(InnerBlock):
             code.load("r9", _at("weight_other"))
             for i in range(1, self.weights):
                 code.emit(f"add r{first + i}, r{first + i - 1}, r9")
-        if self.held and self.continued:
-            code.load("r9", f"[sp, #{self.stack_bytes + 12}]")
-            self._each_result(code, code.load_floats, self.sum + self.sums)
-        elif self.held:
-            code.zero(range(self.sum + self.sums, FLOATS), "r9")
-        elif self.continued and not self.one_row:
-            code.load("r9", f"[sp, #{self.stack_bytes + 12}]")
-            self._each_result(code, code.load_floats, 0)
-            code.store_floats("lr", 0, self.sums)
+        totals = self.sum + self.sums if self.held else 0
+        if self.continued and not self.one_row:
+            code.load("r9", self._put_at)
+            self._each_result(code, code.load_floats, totals)
         elif not self.one_row:
-            code.zero(range(min(self.free, self.sums)), "r9")
-            self._through_totals(
-                code, lambda i, n: code.store_floats("lr", 0, n, advance=self._parted)
-            )
+            code.zero(range(totals, totals + self.sums), "r9")
+        if self.stack_bytes:
+            code.store_floats("lr", 0, self.sums)
         if not self.whole:
             code.zero([self.sum - 1], "r9")
         if not self.one_row:
             code.load("r12", _at("samples"))
 
-    @property
-    def _parted(self) -> bool:
-        return self.sums > self.free
-
-    def _through_totals(self, code: Assembler, do: Callable[[int, int], None]) -> None:
-        """Go through totals on the stack, by as many as there are registers."""
-        for first in range(0, self.sums, self.free):
-            do(first, min(self.free, self.sums - first))
-        if self._parted:
-            code.emit(f"sub.w lr, lr, #{4 * self.sums}")
-
     def _emit_put(self, code: Assembler) -> None:
-        """Totals to where they belong, and whether all are finite."""
-        held = self.held or self.one_row
-        base = FLOATS - self.sums if held else 0
-        top = self.stack_bytes
-        if not held:
-            code.load_floats("lr", 0, self.sums)
-        code.load("r9", f"[sp, #{top + 12}]")
+        """Totals to where they belong."""
+        base = FLOATS - self.sums
+        code.load("r9", self._put_at)
+        if self.stack_bytes:
+            code.load_floats("lr", base, self.sums)
+            code.emit(f"add sp, #{self.stack_bytes}")
         if self.bias:
-            code.load("r10", f"[sp, #{8 if self.through else top + BIAS_AT}]")
-            first = 0 if held else self.sums
-            code.load_floats("r10", first, self.sources)
+            code.load("r10", "[sp, #8]" if self.through else BIAS)
+            code.load_floats("r10", 0, self.sources)
             for i in range(self.sums):
-                code.add(base + i, first + i % self.sources)
+                code.add(base + i, i % self.sources)
         self._each_result(code, code.store_floats, base)
-        if self.is_padded:  # what is not finite in a row of weights is in all of its sums
-            for weight in range(1, self.weights):
-                code.add(base, base + weight * self.sources * self.taps)
-            code.emit(f"vmov r9, s{base}", 2)
-            code.emit("ubfx r9, r9, #23, #8")
-            code.emit("cmp.w r9, #255")
-            code.emit("it eq")
-            code.emit(f"streq.w r9, [sp, #{top + NOT_FINITE}]")
 
     def _each_result(
         self, code: Assembler, access: Callable[[str, int, int], None], base: int
@@ -504,13 +436,8 @@ class Dot(InnerBlock):
                 code.move(self.sum + i, zero)
             if self.head:
                 self._emit_head(code)
-            padding = 0 if self.head else self.padding
             for source in range(self.sources):
-                first = source * self.kept
-                for at in range(padding):
-                    code.move(first + at, zero)
-                count = self.kept - padding
-                code.load_floats(f"r{1 + source}", first + padding, count, advance=True)
+                code.load_floats(f"r{1 + source}", source * self.kept, self.kept, advance=True)
             code.load("r9", _at("groups"))
         code.part("shorten" if self.short else "group")
         if self.whole:
@@ -518,33 +445,24 @@ class Dot(InnerBlock):
         else:
             self._emit_group(code)
         code.part("row end")
-        if self.short or self.last_tail:
-            self._emit_last_tail(code)
         if self.tail:
-            self._emit_tail(code, self.tail)
+            self._emit_tail(code)
 
     def _emit_totals(self, code: Assembler) -> None:
-        if self.held:
-            for i in range(self.sums):
-                code.add(self.sum + self.sums + i, self.sum + i)
-        elif self.one_row and self.continued:
-            code.load("r9", "[sp, #12]")
+        if self.one_row and self.continued:
+            code.load("r9", self._put_at)
             self._each_result(code, code.load_floats, 0)
-            for i in range(self.sums):
-                code.add(self.sum + i, i)
         elif self.one_row:
             code.zero([0], "r9")
-            for i in range(self.sums):
-                code.add(self.sum + i, 0)
-        else:
-
-            def add(first: int, count: int) -> None:
-                code.load_floats("lr", 0, count)
-                for i in range(count):
-                    code.add(i, self.sum + first + i)
-                code.store_floats("lr", 0, count, advance=self._parted)
-
-            self._through_totals(code, add)
+        elif not self.held:
+            code.load_floats("lr", 0, self.sums)
+        for i in range(self.sums):
+            if self.held:
+                code.add(self.sum + self.sums + i, self.sum + i)
+            else:
+                code.add(self.sum + i, 0 if self.one_row and not self.continued else i)
+        if self.stack_bytes:
+            code.store_floats("lr", self.sum, self.sums)
 
     def _emit_through(self, code: Assembler) -> None:
         """The next sources, with the same weights."""
@@ -568,24 +486,24 @@ class Dot(InnerBlock):
             code.emit(f"add r{first + i}, r{first + i}, r9")
 
     def _emit(self, code: Assembler) -> None:
-        top = self.stack_bytes
         self._emit_begin(code)
         code.part("sample")
         if self.through:
             code.label(1)
         if not self.one_row:
             code.label(1)
-            code.load("r10", f"[sp, #{top}]")
+            code.load("r10", f"[sp, #{self.stack_bytes}]")
         self._emit_row(code)
         self._emit_totals(code)
         if not self.one_row:
+            first_weight = 1 + self.sources
             if self.steps:
                 self._emit_steps(code, _at("source_row"), 1, self.sources)
             code.emit("subs.w r10, r10, #1")
             code.emit("bne.w 2b")
             code.part("sample end")
-            self._emit_steps(code, f"[sp, #{top + 4}]", 1, self.sources)
-            self._emit_steps(code, f"[sp, #{top + 8}]", 1 + self.sources, self.weights)
+            self._emit_steps(code, f"[sp, #{self.stack_bytes + 4}]", 1, self.sources)
+            self._emit_steps(code, f"[sp, #{self.stack_bytes + 8}]", first_weight, self.weights)
             code.emit("subs.w r12, r12, #1")
             code.emit("bne.w 1b")
         code.part("put")
@@ -596,8 +514,6 @@ class Dot(InnerBlock):
             self._emit_through(code)
             code.label(2)
         code.part("return")
-        if top:
-            code.emit(f"add sp, #{top}")
         code.emit("ldr.w pc, [sp, #16]", 2)
 
     def cost(self, runs: Sequence[TileRun], words: DotWords) -> Cost:
@@ -616,9 +532,6 @@ class Dot(InnerBlock):
                 times |= {"shorten": rows, "group": (rows - 1) * groups + words.last_groups}
                 taken += words.last_groups - groups
                 taken += 2 if not words.last_groups else 0
-            if self.last_tail:
-                times["last tail"] = 1
-                taken += rows - 1
             taken += self.through
             if not self.one_row:
                 times["sample end"] = samples
@@ -629,14 +542,13 @@ class Dot(InnerBlock):
     def text(self) -> str:
         """The function in assembly, for a file that includes assembly.h."""
         first = 1 + self.sources
-        totals = self.sum + self.sums if self.held else FLOATS
         registers = {
             f"s0-s{self._weight - 1}": "columns of the source; those first that are met again",
             f"s{self._weight}-s{self._needed - 1}": "columns of weights",
             f"s{self._needed}-s{self.free - 1}": "products",
             f"s{self.sum - 1}": "" if self.whole else "0",
             f"s{self.sum}-s{self.sum + self.sums - 1}": "sums [b][a][v]",
-            f"s{totals}-s31": "totals" if self.held else "",
+            f"s{self.sum + self.sums}-s31": "totals" if self.held else "",
             "lr": "totals, on the stack" if self.stack_bytes else "",
             "r0": "constants",
             f"r1-r{self.sources}": "rows of the source",

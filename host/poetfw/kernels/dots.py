@@ -3,7 +3,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from itertools import product
 from typing import NamedTuple
@@ -28,6 +28,8 @@ LONGEST, MOST_CHUNKS = 32, 8
 """Columns of a whole row, and parts in which they are loaded."""
 MOST_SOURCES, MOST_WEIGHTS = 7, 7
 """Rows of each at a time."""
+MOST_TAPS = 8
+"""Taps of a row of the kernel at a time."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,6 +47,8 @@ class _Rows:
         put_weight: likewise.
         runs: rows of the kernel: the row, first rows of source and weights, and how many.
         taps: results of a pair of a source and weights.
+        width: taps in a row of the kernel.
+        tap: the first of these that this is about.
         source_row: from a row to the next that is added.
         samples: that are added, too.
         source_sample: from a sample to the next.
@@ -68,6 +72,8 @@ class _Rows:
     loops: tuple[TileLoop, ...]
     results: int
     taps: int = 1
+    width: int = 1
+    tap: int = 0
     kernel_rows: int = 1
     last: int = 0
     samples: int = 1
@@ -81,6 +87,17 @@ class _Rows:
     def rows(self) -> int:
         """Rows that a call goes through."""
         return self.samples * sum(count for *_, count in self.runs)
+
+    def parts(self) -> Iterator[_Rows]:
+        """The same for some taps of each row of the kernel, where these are many."""
+        axis = self.columns
+        for first, count, taps in parts_of(axis.taps, -(-axis.taps // -(-axis.taps // MOST_TAPS))):
+            for tap in range(first, first + count * taps, taps):
+                ahead = max(0, tap * axis.dilation - axis.padding)
+                padding = max(0, axis.padding - tap * axis.dilation)
+                columns = replace(axis, taps=taps, padding=padding, sources=axis.sources - ahead)
+                runs = tuple((row, at + ahead, to, count) for row, at, to, count in self.runs)
+                yield replace(self, columns=columns, runs=runs, tap=tap)
 
 
 def _runs(rows: Axis) -> Iterator[tuple[int, int, int, int]]:
@@ -119,6 +136,7 @@ def _of_gradient(task: ConvolutionPass) -> _Rows:
         loops=(groups,),
         results=of.out_channels * inputs * taps,
         taps=taps,
+        width=of.kernel[1],
         kernel_rows=of.kernel[0],
         samples=of.batch,
         source_sample=of.in_channels * x_plane,
@@ -156,44 +174,37 @@ class _Division(NamedTuple):
     head: int = 0
     tail: int = 0
     right: int = 0
-    tail_right: int = 0
     whole: bool = False
     last_groups: int = 0
-    last_tail: int = 0
     chunk: int = 0
 
 
 def _divisions(columns: Axis, group: int, last: int) -> Iterator[_Division]:
     """Divisions of a row by groups of so many columns."""
     if last:
-        if columns.results % group == 0:
-            groups, tail = divmod(last, group)
-            yield _Division(group, columns.results // group, last_groups=groups, last_tail=tail)
+        if columns.results % group == last % group == 0:
+            yield _Division(group, columns.results // group, last_groups=last // group)
         return
 
     def over(result: int) -> int:
         last = result * columns.stride + (columns.taps - 1) * columns.dilation - columns.padding
         return max(0, last - (columns.sources - 1))
 
-    heads = {0, -(-columns.padding // columns.stride)}
-    for head in sorted(heads):
-        if head and (head >= columns.results or over(head - 1)):
-            continue
-        groups, tail = divmod(columns.results - head, group)
-        if not groups:
-            continue
-        if not head and groups == 1 and not tail:
-            yield _Division(group, 1, right=over(group - 1), whole=True)
-            if columns.taps == 1:
-                for chunk in {-(-group // parts) for parts in range(2, MOST_CHUNKS + 1)} - {group}:
-                    yield _Division(group, 1, right=over(group - 1), whole=True, chunk=chunk)
-            continue
-        if not tail:
-            yield _Division(group, groups, head, 0, over(columns.results - 1))
-        while groups > 1 and over(head + groups * group - 1):
-            groups, tail = groups - 1, tail + group
-        if tail and not over(head + groups * group - 1):
-            yield _Division(group, groups, head, tail, 0, over(columns.results - 1))
+    if group == columns.results:
+        right = over(group - 1)
+        yield _Division(group, 1, right=right, whole=True)
+        if columns.taps == 1:
+            for chunk in {-(-group // parts) for parts in range(2, MOST_CHUNKS + 1)} - {group}:
+                yield _Division(group, 1, right=right, whole=True, chunk=chunk)
+        return
+    head = -(-columns.padding // columns.stride)
+    groups, tail = divmod(columns.results - head, group)
+    if groups < 1 or (head and over(head - 1)):
+        return
+    while groups > 1 and over(head + groups * group - 1):
+        groups, tail = groups - 1, tail + group
+    if not over(head + groups * group - 1):
+        yield _Division(group, groups, head, tail, over(columns.results - 1))
 
 
 def dot_candidates(task: ConvolutionPass | Product) -> Iterator[Estimate]:
@@ -210,20 +221,27 @@ def dot_candidates(task: ConvolutionPass | Product) -> Iterator[Estimate]:
         return
     most = min(on.sources, MOST_SOURCES) if on.columns.taps == 1 else 1
     longest = {on.columns.results} if on.columns.results <= LONGEST else set()
-    for group in sorted({*range(1, min(on.columns.results, WIDEST) + 1)} | longest):
-        for division, a, b, held in product(
-            _divisions(on.columns, group, on.last),
-            range(1, most + 1),
-            range(1, min(on.weights, MOST_WEIGHTS) + 1),
-            (False, True),
-        ):
-            entries = _entries(on, division, a, b, held)
-            if entries is not None:
-                yield _estimate(on, division, entries)
-            if isinstance(task, Product) and division.whole and not held and not on.continued:
-                entries = _through(on, division, a, b)
-                if entries is not None:
-                    yield _estimate(on, division, entries)
+    several = [[*on.parts()]] if on.columns.taps > MOST_TAPS else []
+    groups = sorted({*range(1, min(on.columns.results, WIDEST) + 1)} | longest)
+    for group, parts in product(groups, ([on], *several)):
+        divisions = zip(*(_divisions(part.columns, group, on.last) for part in parts), strict=False)
+        weights = range(1, min(on.weights, MOST_WEIGHTS) + 1)
+        for division, a, b, held in product(divisions, range(1, most + 1), weights, (False, True)):
+            every = zip(parts, division, strict=True)
+            yield from _together([(*one, _entries(*one, a, b, held)) for one in every])
+            if isinstance(task, Product) and division[0].whole and not held and not on.continued:
+                yield from _together([(on, division[0], _through(on, division[0], a, b))])
+
+
+def _together(parts: Sequence[tuple[_Rows, _Division, list[Tiles] | None]]) -> Iterator[Estimate]:
+    """Entries of all parts, if all fit."""
+    every = [_estimate(on, division, entries) for on, division, entries in parts if entries]
+    if len(every) == len(parts):
+        yield Estimate(
+            sum(one.cycles for one in every),
+            sum(one.size_bytes for one in every),
+            tuple(entry for one in every for entry in one.entries),
+        )
 
 
 def _block(on: _Rows, division: _Division, a: int, b: int, held: bool) -> Dot | None:
@@ -240,13 +258,11 @@ def _block(on: _Rows, division: _Division, a: int, b: int, held: bool) -> Dot | 
         division.right,
         division.head,
         division.tail,
-        division.tail_right,
         division.whole,
         division.chunk,
         held,
         one_row,
         short=division.last_groups < division.groups and on.last > 0,
-        last_tail=division.last_tail,
         bias=on.bias,
         continued=on.continued,
     )
@@ -271,13 +287,14 @@ def _entries(on: _Rows, division: _Division, a: int, b: int, held: bool) -> list
             *on.loops,
         )
         found = []
-        if len(on.runs) < on.kernel_rows:  # the others are 0
+        if len(on.runs) < on.kernel_rows and not on.tap:  # the others are 0
             words = StencilWords(strips=on.results)
             found = [Tiles(Empty(), (TileRun(0, 0, 0, 1),), (), words)]
         steps = on.put_source, on.put_weight
-        runs = tuple(_run(on, row, row[0] * on.columns.taps) for row in on.runs)
+        runs = tuple(_run(on, row, row[0] * on.width + on.tap) for row in on.runs)
         return [*found, _entry(on, division, block, runs, loops, steps)]
     apart = len(on.runs) < on.kernel_rows or a * b * on.taps > MOST_PUT
+    apart = apart or on.columns.taps < on.width
     if a * b * (on.columns.taps if apart else on.taps) > MOST_PUT:
         return None
     if apart and a > 1 and on.kernel_rows > 1:
@@ -305,7 +322,9 @@ def _entries(on: _Rows, division: _Division, a: int, b: int, held: bool) -> list
         met = {row[0]: row for row in on.runs}
         taps = on.columns.taps
         for row in range(on.kernel_rows):
-            put = TilePut(first + row * taps, own_b, own_a * taps, on.put_weight).joined
+            put = TilePut(
+                first + row * on.width + on.tap, own_b, own_a * taps, on.put_weight
+            ).joined
             if row in met:
                 run = _run(on, met[row], 0, starts)
                 every.append(_entry(on, division, block, (run,), loops, (taps, own_a * taps), put))
@@ -384,6 +403,6 @@ def _estimate(on: _Rows, division: _Division, entries: list[Tiles]) -> Estimate:
             if entry.block.through and isinstance(entry.words, DotWords):
                 own = call + 45 + entry.words.samples * (row + each + 12 + call // 2)
             cycles += entry.calls * own + entry.put_cycles
-            columns = division.group + division.head + division.tail + division.last_tail
+            columns = division.group + division.head + division.tail
             size += 300 + 8 * entry.block.sums * columns + 14 * entry.block.sums
     return Estimate(cycles, size, tuple(entries))

@@ -11,7 +11,6 @@ from typing import NamedTuple
 from poetfw.kernels.assembler import TAKEN, Cost
 from poetfw.kernels.dot import Dot
 from poetfw.kernels.held import Held
-from poetfw.kernels.outer import Outer
 from poetfw.kernels.stencil import Stencil
 from poetfw.kernels.tables import (
     DotWords,
@@ -24,17 +23,16 @@ from poetfw.kernels.tables import (
 )
 
 # Costs of tiles_asm.S, of which `LOOPING` and `CALLING` are those of entries with loops.
-BEGIN = Cost(13, 71)
+BEGIN = Cost(10, 67)
 ENTRY, LOOPING, LOOP = Cost(12, 24), Cost(2, 3), Cost(4, 7)
 CALL, CALLING, RUN = Cost(4, 6), Cost(6, 11), Cost(16, 28)
-PUT, PUT_ALONE = Cost(11, 18), Cost(1, -1)
+PUT, PUT_ALONE = Cost(10, 17), Cost(1, -1)
 ADVANCE, EXHAUSTED = Cost(16, 28), Cost(14, 25)
 JUMP = Cost(0, TAKEN)
 PUTS = 0x80
 """Flag beside the number of an entry's loops: a sink takes its results."""
 MOST_RUNS = 255
 """Runs of an entry, whose number is a byte."""
-DRIVER_STACK_BYTES = 184
 # A sink's own code, which a compiler writes: for an estimate.
 PUT_CALL_CYCLES, PUT_ROW_CYCLES = 60, 70
 
@@ -45,7 +43,6 @@ class Empty:
 
     name: str = "poet_tile_empty"
     size_bytes: int = 0
-    stack_bytes: int = 0
 
     def cost(self, runs: Sequence[TileRun], words: StencilWords) -> Cost:
         """Instructions and cycles of all runs of a call."""
@@ -59,7 +56,7 @@ class Empty:
         return total
 
 
-AnyBlock = Stencil | Dot | Outer | Held | Empty
+AnyBlock = Stencil | Dot | Held | Empty
 
 
 @dataclass(frozen=True)

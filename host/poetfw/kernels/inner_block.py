@@ -27,11 +27,6 @@ class InnerBlock(ABC):
         """True where zeros of padding are multiplied."""
         return False
 
-    @property
-    def stack_bytes(self) -> int:
-        """Bytes of stack beside the driver's."""
-        return 0
-
     @abstractmethod
     def _emit(self, code: Assembler) -> None:
         """Append all instructions."""

@@ -13,6 +13,8 @@ from poetfw.kernels.tilings import InnerBlock, Task, TiledPass, counted, estimat
 
 COUNTED = 16
 """Candidates of an op whose instructions are counted."""
+OWN = 4
+"""Of these, those of the least estimates if no other op had their code."""
 ROUNDS = 8
 PLAIN_LOOPS_BYTES = 1200
 """Code of the plain loops, which are there where some tiles multiply padding."""
@@ -91,8 +93,10 @@ def _offers(
             most = max(users[entry.block] for entry in one.entries)
             prices[i] = one.cycles * runs[key] + byte * one.size_bytes / most
         cheapest = heapq.nsmallest(2 * COUNTED, prices, key=prices.__getitem__)
-        own = min(every, key=lambda one: one.cycles * runs[key] + byte * one.size_bytes)
-        ranked = [own, *(every[i] for i in cheapest)]
+        own = heapq.nsmallest(
+            OWN, every, key=lambda one: one.cycles * runs[key] + byte * one.size_bytes
+        )
+        ranked = [*own, *(every[i] for i in cheapest)]
         interned = (
             Estimate(
                 one.cycles,

@@ -17,7 +17,6 @@ from poetfw.kernels.convolution import Axis, Convolution, ConvolutionPass, Pass
 from poetfw.kernels.entries import Empty, Estimate, Tiles
 from poetfw.kernels.held import MOST_CHANNELS, Held
 from poetfw.kernels.inner_block import GroupedBlock
-from poetfw.kernels.outer import ROWS, Outer
 from poetfw.kernels.products import Product
 from poetfw.kernels.stencil import Stencil
 from poetfw.kernels.strips import Strips, coverings
@@ -58,42 +57,25 @@ class _Operands:
 
 
 def _operands(task: ConvolutionPass) -> _Operands:
-    of, which = task.of, task.which
-    x_plane, y_plane = of.in_height * of.in_width, of.out_height * of.out_width
-    taps = of.kernel[0] * of.kernel[1]
-    inputs, outputs = of.group_inputs, of.group_outputs
-    group = outputs * inputs * taps
-    x_group, y_group = inputs * x_plane, outputs * y_plane
-    if which is Pass.FORWARD:
-        loops = (
-            TileLoop(of.groups, 1, 1, x_group, group, y_group, outputs),
-            TileLoop(of.batch, 1, 1, of.groups * x_group, 0, of.groups * y_group),
-        )
-        return _Operands(
-            inputs,
-            outputs,
-            x_plane,
-            taps,
-            inputs * taps,
-            y_plane,
-            of.kernel[0],
-            loops,
-            of.bias,
-            continued=task.continued,
-        )
-    loops = (
-        TileLoop(of.groups, 1, 1, y_group, group, x_group),
-        TileLoop(of.batch, 1, 1, of.groups * y_group, 0, of.groups * x_group),
-    )
+    of, taps = task.of, task.of.kernel[0] * task.of.kernel[1]
+    x = of.group_inputs, of.in_height * of.in_width, taps
+    y = of.group_outputs, of.out_height * of.out_width, of.group_inputs * taps
+    bias = of.bias and task.which is Pass.FORWARD
+    source, result = (x, y) if task.which is Pass.FORWARD else (y, x)
+    sources, results = source[0] * source[1], result[0] * result[1]
     return _Operands(
-        outputs,
-        inputs,
-        y_plane,
-        inputs * taps,
-        taps,
-        x_plane,
-        of.kernel[0],
-        loops,
+        channels=source[0],
+        outputs=result[0],
+        source_channel=source[1],
+        weight_channel=source[2],
+        weight_output=result[2],
+        result_output=result[1],
+        kernel_rows=of.kernel[0],
+        loops=(
+            TileLoop(of.groups, 1, 1, sources, y[0] * y[2], results, bias * result[0]),
+            TileLoop(of.batch, 1, 1, of.groups * sources, 0, of.groups * results),
+        ),
+        bias=bias,
         continued=task.continued,
     )
 
@@ -124,8 +106,6 @@ class _Choice(NamedTuple):
     unrolled: int = 1
     resident: bool = False
     height: int = 1
-    alone: bool = True
-    """A sum of one channel is computed as such."""
 
 
 @lru_cache(maxsize=64)
@@ -180,8 +160,7 @@ def _tile(
     """The entry of a block; None where it does not fit."""
     one_tap = columns.taps == 1 and operands.kernel_rows == 1
     adjacent = one_tap and operands.weight_output == 1 and operands.weight_channel != 1
-    single = operands.channels == 1 and all(strips.columns) and choice.alone
-    single = single and not operands.continued
+    single = operands.channels == 1 and all(strips.columns) and not operands.continued
     if (choice.resident or choice.height > 1) and not single:
         return None
     starts, bases, width = strips.starts, strips.bases, len(strips.columns)
@@ -316,8 +295,6 @@ def _choices(operands: _Operands, rows: Axis, columns: Axis) -> Iterator[_Choice
         for outputs in range(1, min(operands.outputs, 8, most // width) + 1):
             for strips, unrolled, chunk in product(covers, unrolls, chunks):
                 yield _Choice(strips, outputs, chunk, unrolled)
-                if single and not one_tap and outputs * width <= 14:  # by a block of several
-                    yield _Choice(strips, outputs, chunk, alone=False)
         for strips, height, resident in product(covers, heights, (False, True)):
             if single and not one_tap and (height > 1 or resident) and height * width <= 28:
                 yield _Choice(strips, 1, taps, 1, resident, height)
@@ -423,32 +400,6 @@ def _strided_pointwise(of: Convolution, which: Pass, operands: _Operands) -> Ite
         ]
 
 
-def _outer(operands: _Operands, columns: int, held: int, streamed: int) -> Tiles | None:
-    """The entry of products that are not summed; None where it does not fit."""
-    groups, tail = divmod(columns, streamed)
-    adjacent = operands.weight_output == 1
-    block = Outer(held, streamed, tail, adjacent, operands.bias, groups > 1)
-    if not block.fits or not groups:
-        return None
-    words = StencilWords(
-        strips=groups,
-        weight_other=0 if adjacent else operands.weight_output,
-        result_other=0 if held == 1 else operands.result_output,
-    )
-    return Tiles(block, (TileRun(0, 0, 0, 1),), _loops(operands, held), words)
-
-
-def _outers(operands: _Operands, columns: int) -> Iterator[Tiles]:
-    """Entries of products that are not summed, where all results are of that kind."""
-    if operands.channels > 1 or operands.result_column != 1 or operands.continued:
-        return
-    for held in range(1, min(operands.outputs, len(ROWS)) + 1):
-        for streamed in range(1, min(columns, WIDEST) + 1):
-            one = _outer(operands, columns, held, streamed)
-            if one is not None:
-                yield one
-
-
 def _held(
     operands: _Operands,
     places: Sequence[int],
@@ -535,13 +486,7 @@ def _applied(of: Product, operands: _Operands) -> Iterator[list[Tiles]]:
                 choice = _Choice((), own.outputs, 1, unrolled)  # noqa: B023
                 return _tile(own, axis, choice, band, strips)
 
-            def outer(own: _Operands, columns: int) -> Tiles | None:
-                streamed = min(width, columns)  # noqa: B023
-                return _outer(own, columns, own.outputs, streamed)
-
             yield from filter(None, (_chunks(of, operands, outputs, chunk, tile),))
-            if operands.channels == 1:
-                yield from filter(None, (_chunks(of, operands, outputs, chunk, outer),))
     if operands.channels == 1 and operands.weight_output == 1 and of.columns <= WIDEST:
         for outputs, streamed in product(range(1, of.rows + 1), range(1, WIDEST + 1)):
             if outputs * of.columns > MOST_PUT:
@@ -593,8 +538,7 @@ def product_stencils(of: Product) -> Iterator[Estimate]:
             yield from map(_estimate, _applied(of, operands))
         return
     row, column = (1, 0, 0), (of.columns, 1, of.result[1])
-    for one in (*_outers(operands, of.columns), *_helds(operands, row, column)):
-        yield _estimate([one])
+    yield from (_estimate([one]) for one in _helds(operands, row, column))
     for choice in _choices(operands, rows, columns):
         entries = _tiles(operands, rows, columns, choice)
         if entries is not None:
@@ -606,13 +550,11 @@ def stencil_candidates(task: ConvolutionPass) -> Iterator[Estimate]:
     of, which = task.of, task.which
     rows, columns = of.axes(transposed=which is Pass.BACKWARD_INPUT, merged=True)
     operands = _operands(task)
-    if of.is_pointwise:
-        yield from (_estimate([one]) for one in _outers(operands, columns.results))
     if of.kernel == (1, 1) and not any(of.padding) and (of.is_pointwise or which is Pass.FORWARD):
         (row_step, column_step), width = of.stride, of.in_width
         row = rows.results, row_step * width, of.out_width
-        for one in _helds(operands, row, (columns.results, column_step, 1)):
-            yield _estimate([one])
+        column = columns.results, column_step, 1
+        yield from (_estimate([one]) for one in _helds(operands, row, column))
     for choice in _choices(operands, rows, columns):
         entries = _tiles(operands, rows, columns, choice)
         if entries is not None:

@@ -80,41 +80,31 @@ def _cover(axis: Axis, width: int, start: int, end: int, overlap: bool) -> Strip
 
 
 @lru_cache(maxsize=4096)
-def _edges_apart(axis: Axis, width: int) -> tuple[Strips, ...]:
-    """Strips that meet no padding, and blocks of their own for the columns beside them."""
-    results = axis.results
-    clear = [one == inside for one, inside in zip(_met(axis, True), _met(axis, False), strict=True)]
-    begin = clear.index(True) if any(clear) else results
-    end = begin
-    while end < results and clear[end]:
-        end += 1
+def _apart(axis: Axis, width: int, begin: int, end: int) -> tuple[Strips, ...]:
+    """Strips from begin to end that meet no padding, and blocks of their own beside them."""
     middle, last = None, end
     while middle is None and last >= begin + width and end - last < axis.phases:
         middle = _cover(axis, width, begin, last, True)
         last -= 1
-    end = last + 1
-    found = [middle] if middle is not None else []
-    for first, last in ((0, begin), (end, results)) if found else ((0, results),):
-        for at in range(first, last, width):
-            found.append(_strip(axis, at, min(width, last - at), padded=False))
-    return tuple(found) if len(found) <= MOST_PARTS else ()
-
-
-@lru_cache(maxsize=4096)
-def _edge_strips(axis: Axis, width: int) -> tuple[Strips, ...]:
-    """Strips that meet no padding, and one block for each whole strip that does; none if unfit."""
-    results = axis.results
-    if results < 2 * width or width % axis.phases or results % axis.phases:
+    sides = ((0, begin), (last + 1, axis.results)) if middle else ((0, axis.results),)
+    found = [
+        _strip(axis, at, min(width, behind - at), padded=False)
+        for first, behind in sides
+        for at in range(first, behind, width)
+    ]
+    if len(found) >= MOST_PARTS or (middle and middle.left + middle.right):
         return ()
-    found = [_strip(axis, at, width, padded=False) for at in (0, results - width)]
-    if results > 2 * width:
-        middle = _cover(axis, width, width, results - width, True)
-        if results < 3 * width:
-            middle = _strip(axis, width, results - 2 * width, padded=False)
-        if middle is None or middle.left + middle.right:
-            return ()
-        found.insert(1, middle)
-    return tuple(found)
+    return (middle, *found) if middle else tuple(found)
+
+
+def _parted(axis: Axis, width: int) -> Iterator[tuple[Strips, ...]]:
+    """Columns that meet padding in blocks of their own: those alone, or whole strips with them."""
+    clear = [one == inside for one, inside in zip(_met(axis, True), _met(axis, False), strict=True)]
+    begin = clear.index(True) if any(clear) else axis.results
+    end = clear.index(False, begin) if False in clear[begin:] else axis.results
+    yield from filter(None, (_apart(axis, width, begin, end),))
+    if width % axis.phases == axis.results % axis.phases == 0 and begin < width < axis.results:
+        yield from filter(None, (_apart(axis, width, width, axis.results - width),))
 
 
 def coverings(axis: Axis, width: int) -> Iterator[tuple[Strips, ...]]:
@@ -124,12 +114,11 @@ def coverings(axis: Axis, width: int) -> Iterator[tuple[Strips, ...]]:
         if (whole := _cover(axis, width, 0, results, overlap)) is not None:
             yield (whole,)
             if whole.left + whole.right:
-                yield from filter(None, (_edges_apart(axis, width), _edge_strips(axis, width)))
+                yield from _parted(axis, width)
             return
     cut = results // width * width
     if 0 < cut < results:
         parts = _cover(axis, width, 0, cut, False), _cover(axis, results - cut, cut, results, False)
         if parts[0] is not None and parts[1] is not None:
             yield parts[0], parts[1]
-    if apart := _edges_apart(axis, width):
-        yield apart
+    yield from _parted(axis, width)

@@ -16,7 +16,7 @@ CUT, ENDS_EARLY = 0x10000000, 0x40000000
 """Flags V and Z: a run leaves out rows of the kernel or source at the beginning or end."""
 RUN_NEXT, RUN_FLAGS = 12, 24
 """Bytes to the members `rows` and `flags` of struct poet_tile_run."""
-RETURN, NOT_FINITE, BIAS_AT, BIAS = "[sp, #16]", 20, 36, "[sp, #36]"
+RETURN, BIAS = "[sp, #16]", "[sp, #36]"
 """Places on the stack of the driver, tiles_asm.S; the 16 bytes before are a block's own."""
 
 

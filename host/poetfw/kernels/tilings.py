@@ -12,9 +12,8 @@ from poetfw.kernels.assembler import Cost, TooManyRegistersError
 from poetfw.kernels.convolution import ConvolutionPass, Pass
 from poetfw.kernels.dot import Dot
 from poetfw.kernels.dots import dot_candidates
-from poetfw.kernels.entries import BEGIN, DRIVER_STACK_BYTES, MOST_RUNS, Empty, Estimate, Tiles
+from poetfw.kernels.entries import BEGIN, MOST_RUNS, Empty, Estimate, Tiles
 from poetfw.kernels.held import Held
-from poetfw.kernels.outer import Outer
 from poetfw.kernels.products import Product
 from poetfw.kernels.stencil import Stencil
 from poetfw.kernels.stencils import product_stencils, stencil_candidates
@@ -22,10 +21,10 @@ from poetfw.kernels.tables import TileLoop, TilePut, TileRun
 
 PRICE = 12000
 """Bytes of code that may double the cycles: 120 bytes more have to save one percent."""
-COUNTED = 6
+COUNTED = 10
 """Candidates whose instructions are counted, those of the least estimates."""
 
-InnerBlock = Stencil | Dot | Outer | Held
+InnerBlock = Stencil | Dot | Held
 Task = ConvolutionPass | Product
 """A pass of a convolution, or a product of matrices, that tiles compute."""
 
@@ -90,11 +89,6 @@ class TiledPass:
     def size_bytes(self) -> int:
         """Bytes of all blocks."""
         return sum(block.size_bytes for block in self.blocks)
-
-    @property
-    def stack_bytes(self) -> int:
-        """Bytes of stack of poet_tiles_sum_f32; that of a gradient which is applied is more."""
-        return DRIVER_STACK_BYTES + max(one.block.stack_bytes for one in self.entries)
 
     @property
     def table_bytes(self) -> int:

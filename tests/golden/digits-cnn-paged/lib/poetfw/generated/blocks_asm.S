@@ -10,7 +10,7 @@ poet_tile_3x3_1x8_53586eec: 244 lines, 9fd3f263
 poet_tile_3x3_1x8_ca8efd95: 256 lines, f503bd4d
 poet_tile_3x3_2x4_822c4410: 242 lines, 948addbf
 poet_tile_3x3_2x4_e66e6089: 237 lines, 29a37db6
-poet_tile_sums_1x1x1_47061326: 70 lines, 62a17a5e
-poet_tile_sums_1x2x3_876c2fe9: 157 lines, 02df7345
-poet_tile_sums_1x2x3_ca727c3f: 110 lines, 935348c6
-poet_tile_sums_2x2x1_5199ca58: 87 lines, 6852df4d
+poet_tile_sums_1x1x1_c42c7ab6: 70 lines, 86c2fb06
+poet_tile_sums_1x2x3_e294f4eb: 157 lines, 8249e679
+poet_tile_sums_1x2x3_ecc5bbf5: 110 lines, 9ad25624
+poet_tile_sums_2x2x1_77c1ba99: 87 lines, 9b3eb301

@@ -14,10 +14,10 @@ extern poet_tile poet_tile_3x3_1x8_53586eec;
 extern poet_tile poet_tile_3x3_1x8_ca8efd95;
 extern poet_tile poet_tile_3x3_2x4_822c4410;
 extern poet_tile poet_tile_3x3_2x4_e66e6089;
-extern poet_tile poet_tile_sums_1x1x1_47061326;
-extern poet_tile poet_tile_sums_1x2x3_876c2fe9;
-extern poet_tile poet_tile_sums_1x2x3_ca727c3f;
-extern poet_tile poet_tile_sums_2x2x1_5199ca58;
+extern poet_tile poet_tile_sums_1x1x1_c42c7ab6;
+extern poet_tile poet_tile_sums_1x2x3_e294f4eb;
+extern poet_tile poet_tile_sums_1x2x3_ecc5bbf5;
+extern poet_tile poet_tile_sums_2x2x1_77c1ba99;
 
 static const struct poet_tile_run poet_tiles0000_runs_0[] = {
     {0, 12, 0, 1, -32, 224, 0x10000001u},
@@ -71,7 +71,7 @@ static const struct poet_tile_loop poet_tiles0003_loops_0[] = {
     {5, 2, 2, 256, 0, 4, 4},
 };
 static const struct poet_tiles poet_tiles0003[] = {
-    {poet_tile_sums_2x2x1_5199ca58, poet_tiles0003_runs_0, poet_tiles0003_loops_0, 1, 0, 2, 0,
+    {poet_tile_sums_2x2x1_77c1ba99, poet_tiles0003_runs_0, poet_tiles0003_loops_0, 1, 0, 2, 0,
      {.dots = {.samples = 1, .groups = 16, .source_other = 256, .weight_other = 256, .put_source = 4, .put_weight = 40}}},
 };
 
@@ -128,7 +128,7 @@ static const struct poet_tile_loop poet_tiles0007_loops_0[] = {
     {2, 9, 72, 0, 0, 0, 0},
 };
 static const struct poet_tiles poet_tiles0007[] = {
-    {poet_tile_sums_1x2x3_ca727c3f, poet_tiles0007_runs_0, poet_tiles0007_loops_0, 3, 0, 130, 0,
+    {poet_tile_sums_1x2x3_ecc5bbf5, poet_tiles0007_runs_0, poet_tiles0007_loops_0, 3, 0, 130, 0,
      {.dots = {.samples = 4, .groups = 1, .source_other = 64, .weight_other = 64, .put_source = 36, .put_weight = 36}}},
 };
 
@@ -143,7 +143,7 @@ static const struct poet_tile_loop poet_tiles0008_loops_0[] = {
     {8, 1, 1, 256, 0, 36, 0},
 };
 static const struct poet_tiles poet_tiles0008[] = {
-    {poet_tile_sums_1x2x3_876c2fe9, poet_tiles0008_runs_0, poet_tiles0008_loops_0, 3, 0, 2, 0,
+    {poet_tile_sums_1x2x3_e294f4eb, poet_tiles0008_runs_0, poet_tiles0008_loops_0, 3, 0, 2, 0,
      {.dots = {.samples = 4, .groups = 1, .source_other = 256, .weight_other = 256, .put_source = 36, .put_weight = 288}}},
 };
 
@@ -173,7 +173,7 @@ static const struct poet_tile_loop poet_tiles0010_loops_0[] = {
     {1, 18, 0, 0, 0, 0, 0},
 };
 static const struct poet_tiles poet_tiles0010[] = {
-    {poet_tile_sums_1x2x3_876c2fe9, poet_tiles0010_runs_0, poet_tiles0010_loops_0, 3, 0, 129, 0,
+    {poet_tile_sums_1x2x3_e294f4eb, poet_tiles0010_runs_0, poet_tiles0010_loops_0, 3, 0, 129, 0,
      {.dots = {.samples = 4, .groups = 1, .source_other = 256, .weight_other = 256, .put_source = 36, .put_weight = 36}}},
 };
 
@@ -224,7 +224,7 @@ static const struct poet_tile_loop poet_tiles0014_loops_0[] = {
     {10, 1, 1, 256, 0, 4, 4},
 };
 static const struct poet_tiles poet_tiles0014[] = {
-    {poet_tile_sums_1x1x1_47061326, poet_tiles0014_runs_0, poet_tiles0014_loops_0, 1, 0, 1, 0,
+    {poet_tile_sums_1x1x1_c42c7ab6, poet_tiles0014_runs_0, poet_tiles0014_loops_0, 1, 0, 1, 0,
      {.dots = {.samples = 1, .groups = 32, .source_other = 256, .weight_other = 256, .put_source = 4, .put_weight = 40}}},
 };
 

@@ -4,8 +4,8 @@
  */
 #include "assembly.h"
 poet_tile_1x1_2x8_353f4172: 158 lines, 302f3200
-poet_tile_1x1_4x4_81c8dbf2: 162 lines, 673d527b
-poet_tile_sums_1x1x1_b9f904f3: 72 lines, 39e54358
-poet_tile_sums_1x1x1_e6f0e8e6: 55 lines, 9f007d03
-poet_tile_sums_2x4x1_715dd9fa: 125 lines, 89aee27b
-poet_tile_sums_4x4x1_3e0fbfeb: 210 lines, a8b217f1
+poet_tile_1x1_4x4_81c8dbf2: 161 lines, ce6f5a6b
+poet_tile_sums_1x1x1_28f12db6: 56 lines, 1beb53eb
+poet_tile_sums_1x1x1_2a00aa51: 72 lines, 1ee3272d
+poet_tile_sums_2x4x1_c57eb71f: 125 lines, ca9de818
+poet_tile_sums_4x2x1_142d0576: 157 lines, 0f8f0d08

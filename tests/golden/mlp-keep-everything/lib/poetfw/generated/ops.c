@@ -9,20 +9,21 @@
 #if POET_HAS_VFP
 extern poet_tile poet_tile_1x1_2x8_353f4172;
 extern poet_tile poet_tile_1x1_4x4_81c8dbf2;
-extern poet_tile poet_tile_sums_1x1x1_b9f904f3;
-extern poet_tile poet_tile_sums_1x1x1_e6f0e8e6;
-extern poet_tile poet_tile_sums_2x4x1_715dd9fa;
-extern poet_tile poet_tile_sums_4x4x1_3e0fbfeb;
+extern poet_tile poet_tile_sums_1x1x1_28f12db6;
+extern poet_tile poet_tile_sums_1x1x1_2a00aa51;
+extern poet_tile poet_tile_sums_2x4x1_c57eb71f;
+extern poet_tile poet_tile_sums_4x2x1_142d0576;
 
 static const struct poet_tile_run poet_tiles0000_runs_0[] = {
     {0, 0, 0, 2, -256, -256, 0x0u},
 };
 static const struct poet_tile_loop poet_tiles0000_loops_0[] = {
+    {2, 2, 2, 0, 256, 256, 0},
     {16, 4, 4, 256, 0, 4, 4},
 };
 static const struct poet_tiles poet_tiles0000[] = {
-    {poet_tile_sums_4x4x1_3e0fbfeb, poet_tiles0000_runs_0, poet_tiles0000_loops_0, 1, 0, 1, 0,
-     {.dots = {.samples = 1, .groups = 16, .source_other = 256, .weight_other = 256, .put_source = 4, .put_weight = 256}}},
+    {poet_tile_sums_4x2x1_142d0576, poet_tiles0000_runs_0, poet_tiles0000_loops_0, 1, 0, 2, 0,
+     {.dots = {.samples = 1, .groups = 8, .source_other = 256, .weight_other = 256, .put_source = 4, .put_weight = 256}}},
 };
 
 
@@ -30,11 +31,12 @@ static const struct poet_tile_run poet_tiles0001_runs_0[] = {
     {0, 0, 0, 2, -256, -256, 0x0u},
 };
 static const struct poet_tile_loop poet_tiles0001_loops_0[] = {
+    {2, 2, 2, 0, 256, 128, 0},
     {8, 4, 4, 256, 0, 4, 4},
 };
 static const struct poet_tiles poet_tiles0001[] = {
-    {poet_tile_sums_4x4x1_3e0fbfeb, poet_tiles0001_runs_0, poet_tiles0001_loops_0, 1, 0, 1, 0,
-     {.dots = {.samples = 1, .groups = 16, .source_other = 256, .weight_other = 256, .put_source = 4, .put_weight = 128}}},
+    {poet_tile_sums_4x2x1_142d0576, poet_tiles0001_runs_0, poet_tiles0001_loops_0, 1, 0, 2, 0,
+     {.dots = {.samples = 1, .groups = 8, .source_other = 256, .weight_other = 256, .put_source = 4, .put_weight = 128}}},
 };
 
 
@@ -45,7 +47,7 @@ static const struct poet_tile_loop poet_tiles0002_loops_0[] = {
     {5, 2, 2, 128, 0, 4, 4},
 };
 static const struct poet_tiles poet_tiles0002[] = {
-    {poet_tile_sums_2x4x1_715dd9fa, poet_tiles0002_runs_0, poet_tiles0002_loops_0, 1, 0, 1, 0,
+    {poet_tile_sums_2x4x1_c57eb71f, poet_tiles0002_runs_0, poet_tiles0002_loops_0, 1, 0, 1, 0,
      {.dots = {.samples = 1, .groups = 16, .source_other = 128, .weight_other = 128, .put_source = 4, .put_weight = 40}}},
 };
 
@@ -135,7 +137,7 @@ static const struct poet_tile_loop poet_tiles0008_loops_0[] = {
     {64, 1, 1, 256, 0, 4, 4},
 };
 static const struct poet_tiles poet_tiles0008[] = {
-    {poet_tile_sums_1x1x1_b9f904f3, poet_tiles0008_runs_0, poet_tiles0008_loops_0, 1, 0, 1, 0,
+    {poet_tile_sums_1x1x1_2a00aa51, poet_tiles0008_runs_0, poet_tiles0008_loops_0, 1, 0, 1, 0,
      {.dots = {.samples = 1, .groups = 16, .source_other = 256, .weight_other = 256, .put_source = 4, .put_weight = 256}}},
 };
 
@@ -147,7 +149,7 @@ static const struct poet_tile_loop poet_tiles0009_loops_0[] = {
     {32, 1, 1, 256, 0, 4, 4},
 };
 static const struct poet_tiles poet_tiles0009[] = {
-    {poet_tile_sums_1x1x1_b9f904f3, poet_tiles0009_runs_0, poet_tiles0009_loops_0, 1, 0, 1, 0,
+    {poet_tile_sums_1x1x1_2a00aa51, poet_tiles0009_runs_0, poet_tiles0009_loops_0, 1, 0, 1, 0,
      {.dots = {.samples = 1, .groups = 16, .source_other = 256, .weight_other = 256, .put_source = 4, .put_weight = 128}}},
 };
 
@@ -159,7 +161,7 @@ static const struct poet_tile_loop poet_tiles0010_loops_0[] = {
     {10, 1, 1, 128, 0, 4, 4},
 };
 static const struct poet_tiles poet_tiles0010[] = {
-    {poet_tile_sums_1x1x1_e6f0e8e6, poet_tiles0010_runs_0, poet_tiles0010_loops_0, 1, 0, 1, 0,
+    {poet_tile_sums_1x1x1_28f12db6, poet_tiles0010_runs_0, poet_tiles0010_loops_0, 1, 0, 1, 0,
      {.dots = {.samples = 1, .groups = 32, .source_other = 128, .weight_other = 128, .put_source = 4, .put_weight = 40}}},
 };
 
