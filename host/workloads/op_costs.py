@@ -19,12 +19,13 @@ import zlib
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cache
+from itertools import product
 from pathlib import Path
 
 from poetfw.boards import load_board
 from poetfw.common.option_values import FLOAT16_FORM
 from poetfw.costs import Case, Counter, Measurement, Setup, alone, analytic_costs, case_of
-from poetfw.costs.features import Featured, case_tiles, features_of
+from poetfw.costs.features import Featured, case_tiles, features_of, loops_around, parts_of
 from poetfw.costs.fitted import ENOUGH_FUNCTIONS, ENOUGH_ROWS, LARGEST_ERROR, FittedModel, fit
 from poetfw.firmware.case_version import case_version
 from poetfw.ir import Attribute, Dtype, Graph, Op
@@ -33,7 +34,7 @@ from poetfw.models.bert import BertSize, bert
 from poetfw.models.layers import Layers
 from poetfw.ops import kind_of
 from poetfw.ops.max_pool2d import index_bits
-from poetfw.ops.packed import FORMATS, INT8, words_shape
+from poetfw.ops.packed import FORMATS, INT8, PACKED, words_shape
 from poetfw.ops.windows import Window
 from poetfw.optimizers import OPTIMIZERS, Sgd
 from poetfw.training import compress_activations, make_program
@@ -350,6 +351,47 @@ def unpacking() -> Iterator[Case]:
             yield Case(f"unpack_{form}", (words, *scales), attributes={"shape": shape})
 
 
+def packed_case(
+    layer: str, inputs: Sequence[Shape], form: str, attributes: Mapping[str, Attribute]
+) -> Case:
+    """Case of a layer, its weights packed."""
+    kind, position = PACKED[layer]
+    shape = inputs[position]
+    given = [(each, Dtype.F32) for each in inputs]
+    given[position] = words_shape(shape, form), Dtype.I32
+    scales = [(shape[:1], Dtype.F32)] * (form == INT8)
+    more: dict[str, Attribute] = {"weight_shape": shape, "format": form}
+    return Case(kind, (*given, *scales), attributes={**attributes, **more})
+
+
+def slicing() -> Iterator[Case]:
+    """Layers of packed weights, in one slice or several, of random extents.
+
+    Linear ones in several slices have one sample: parts with more leave gaps between results.
+    """
+    draw = random.Random(0)
+    for form, number in product(FORMATS, range(2 * ENOUGH_ROWS)):
+        batch, inputs, outputs = draw.randint(1, 3), draw.randint(40, 90), 24 * draw.randint(1, 5)
+        depthwise = number % 4 == 3
+        w = (outputs, 1, 3, 3) if depthwise else (outputs, inputs, 1, 1)
+        x, y = (batch, outputs if depthwise else inputs, 2, 3), (batch, outputs, 2, 3)
+        at: dict[str, Attribute] = {"stride": (1, 1), "groups": outputs if depthwise else 1}
+        at["padding"] = (w[2] // 2,) * 4
+        given = 2 + number % 2  # with a bias or without
+        yield packed_case("conv2d", (x, w, w[:1])[:given], form, at)
+        yield packed_case("conv2d_backward_input", (w, y), form, {**at, "input_shape": x})
+        dense = outputs, inputs
+        yield packed_case("linear", ((1, inputs), dense, w[:1])[:given], form, {})
+        yield packed_case("linear_backward_input", (dense, (1, outputs)), form, {})
+
+
+def cases_of_slices() -> Iterator[tuple[Case, list[tuple[Case, int]]]]:
+    """Layers in slices; each with the cases of its parts, and how often these run."""
+    for case in slicing():
+        parts = parts_of(*alone(case))
+        yield case, [(case_of(op, graph), times) for op, graph, times in parts]
+
+
 def training_steps(name: str, model: Model) -> dict[str, Graph]:
     """The training step, and that with smaller activations: as halves, and in exact forms."""
     program = make_program(model.graph, model.loss, model.optimizer)
@@ -389,6 +431,8 @@ def counted_cases(board: str) -> list[Case]:
     if PRICED[board] in MOVED:
         for graph in (*unfitted_steps(board).values(), *for_instructions()):
             found += cases_of(graph, board)
+        for case, parts in cases_of_slices():
+            found += [case, *(part for part, _ in parts)]
     return found
 
 
@@ -513,6 +557,10 @@ def _prices(board: str, unit: Counter) -> Iterator[str]:
     tiles = case_tiles(load_board(board))
     known = [(case.key, features_of(*alone(case), tiles, unit)) for case in cases.values()]
     rows = [(of, float(counts[key])) for key, of in sorted(known) if counts.get(key)]
+    for case, parts in cases_of_slices() if PRICED[board] in MOVED else ():
+        ((loop, _),) = loops_around(*alone(case))
+        within = sum(times * counts[part.key] for part, times in parts)
+        rows.append((loop, float(counts[case.key] - within)))
     estimated = unit is Counter.CYCLES
     for level in ("function", "any step", "family")[:: 1 if estimated else 2]:
         groups: dict[str, list[tuple[Featured, float]]] = {}

@@ -25,7 +25,7 @@ from __future__ import annotations
 from collections import Counter
 
 from poetfw.boards import Board
-from poetfw.costs.features import features_of, parts_of
+from poetfw.costs.features import features_of, loops_around, parts_of
 from poetfw.costs.measurement import Counter as Unit
 from poetfw.costs.table import CostTable, OpCost, sum_of
 from poetfw.ir import Graph, Op
@@ -44,10 +44,13 @@ def analytic_costs(graph: Graph, board: Board) -> CostTable:
     if any("tiles" in price for price in board.compute.cycles.values()):
         kernels = [kind_of(op).kernel(op, of) for each in parts.values() for op, of, _ in each]
         tiles = tiles_together(Counter(filter(None, map(table_of, kernels))))
-    costs = {
-        name: sum_of([cost for part in each for cost in _costs(*part, board, tiles)])
-        for name, each in parts.items()
-    }
+    costs = {}
+    for op in graph.ops:
+        found = [cost for part in parts[op.name] for cost in _costs(*part, board, tiles)]
+        for loop, times in loops_around(op, graph):
+            cycles = loop.cost(board.compute.cycles)
+            found += (times if cycles else 0) * [cost_of(OpWork(0, 0), board, cycles)]
+        costs[op.name] = sum_of(found)
     return CostTable(board.name, costs)
 
 

@@ -94,6 +94,19 @@ def parts_of(op: Op, graph: Graph) -> Iterator[tuple[Op, Graph, int]]:
             yield part, where, times * parts.times.get(each.name, 1)
 
 
+def loops_around(op: Op, graph: Graph) -> Iterator[tuple[Featured, int]]:
+    """Loops in which an op runs its parts, and these run theirs; each with how often it runs."""
+    parts = kind_of(op).parts(op, graph)
+    if parts is None:
+        return
+    kernel = kind_of(op).kernel(op, graph)
+    if kernel.loops:
+        yield Featured(kernel.function, kernel.source, {"fixed": 1.0, **_nest(kernel.loops)}), 1
+    for each in parts.graph.ops:
+        for loop, times in loops_around(each, parts.graph):
+            yield loop, times * parts.times.get(each.name, 1)
+
+
 def features_of(
     op: Op, graph: Graph, tiles: TileChoice = no_tiles, unit: Unit = Unit.INSTRUCTIONS
 ) -> Featured:

@@ -13,7 +13,7 @@ from collections import Counter
 from collections.abc import Iterable, Mapping
 
 from poetfw.boards import Board
-from poetfw.costs.features import Featured, case_tiles, features_of, parts_of
+from poetfw.costs.features import Featured, case_tiles, features_of, loops_around, parts_of
 from poetfw.ir import Graph
 from poetfw.ops.tile_tables import TileChoice
 
@@ -48,6 +48,11 @@ def planned_instructions(
                 loads[op.name] = known.features
             if op.name in times:
                 found.append((known, runs * times[op.name]))
+        found += [
+            (loop, runs * times[op.name])
+            for loop, runs in loops_around(op, graph)
+            if loop.function in prices
+        ]
     first = next((name for name in times if name in loads), None)
     found += [
         (Featured("check", "", features), 1)

@@ -11,20 +11,21 @@ The source is loaded once for all results, wherever its numbers lie.
 from __future__ import annotations
 
 import zlib
+from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
 
-from poetfw.kernels.assembler import FLOATS, Assembler, Term
+from poetfw.kernels.assembler import FLOATS, Assembler, Cost, Term
 from poetfw.kernels.comments import nested, source_text
-from poetfw.kernels.inner_block import LARGEST_BYTES, GroupedBlock
+from poetfw.kernels.inner_block import LARGEST_BYTES, InnerBlock
 from poetfw.kernels.stencil_shape import MOST_PRODUCTS
-from poetfw.kernels.tables import BIAS, StencilWords, place_of
+from poetfw.kernels.tables import BIAS, StencilWords, TileRun, place_of
 
 MOST_CHANNELS = 4
 
 
 @dataclass(frozen=True)
-class Held(GroupedBlock):
+class Held(InnerBlock):
     """Description of a block of sums whose source is held.
 
     Attributes:
@@ -110,9 +111,21 @@ class Held(GroupedBlock):
             code.load("r11", BIAS)
         if not self.joined:
             code.load("r5", place_of(StencilWords, "result_other"))
-        self._emit_groups(code)
+        if self.loops:
+            code.load("r12", place_of(StencilWords, "strips"))
+        code.part("group")
+        code.label(1)
+        self._emit_group(code, self.streamed)
+        if self.loops:
+            code.emit("subs.w r12, r12, #1")
+            code.emit("bne.w 1b")
+        code.part("return")
+        if self.tail:
+            self._emit_group(code, self.tail)
+        code.emit("bx lr", 3)
 
     def _emit_group(self, code: Assembler, count: int) -> None:
+        """Rows of weights with all positions."""
         code.load_floats("r2", self._weight, count * self.channels, advance=True)
         if self.bias:  # a sum of products may be -0, and its sum with 0 is not
             code.load_floats("r11", self._zero + 1, count, advance=True)
@@ -143,6 +156,11 @@ class Held(GroupedBlock):
             code.store_floats("r3", self._total + i * count, count, advance=True)
             if positions.stop == self.positions:
                 code.emit("add r3, r3, r5")
+
+    def cost(self, runs: Sequence[TileRun], words: StencilWords) -> Cost:
+        """Instructions and cycles of all runs of a call."""
+        times = {"run": 1, "group": words.strips, "return": 1}
+        return self.code.total(times, words.strips - 1) * len(runs)
 
     def text(self) -> str:
         """The function in assembly, for a file that includes assembly.h."""

@@ -16,7 +16,6 @@ from poetfw.kernels.bands import Band, bands_of
 from poetfw.kernels.convolution import Axis, Convolution, ConvolutionPass, Pass
 from poetfw.kernels.entries import Empty, Estimate, Tiles
 from poetfw.kernels.held import MOST_CHANNELS, Held
-from poetfw.kernels.inner_block import GroupedBlock
 from poetfw.kernels.products import Product
 from poetfw.kernels.stencil import Stencil
 from poetfw.kernels.strips import Strips, coverings
@@ -259,7 +258,7 @@ def _estimate(entries: list[Tiles]) -> Estimate:
     cycles, size = 0.0, 0.0
     for entry in entries:
         block, words = entry.block, entry.words
-        if isinstance(block, GroupedBlock) and isinstance(words, StencilWords):
+        if isinstance(block, Held) and isinstance(words, StencilWords):
             group, call = block.estimate
             cycles += entry.calls * (90 + call + words.strips * group) + entry.put_cycles
             size += 80 + 4 * group

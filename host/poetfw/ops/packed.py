@@ -381,6 +381,7 @@ class _Packed(OpKind):
             workspace_bytes=own * stretch * Dtype.F32.size_bytes,
             divided=layer.divided,
             calls=(layer.source,),
+            loops=((slices.count,), (samples,)),
         )
 
     def _slice(

@@ -10,8 +10,7 @@ import pytest
 
 from poetfw.boards import load_board
 from poetfw.costs import Case, alone, planned_instructions
-from poetfw.ir import Attribute, Dtype
-from poetfw.ops.packed import FORMATS, INT8, PACKED, words_shape
+from poetfw.ops.packed import FORMATS
 from unit.kernels.test_packed import CONVOLUTIONS
 from workloads import op_costs
 
@@ -27,32 +26,21 @@ pytestmark = [
 ]
 
 
-def packed_case(
-    layer: str, inputs: list[tuple[int, ...]], form: str, attributes: dict[str, Attribute]
-) -> Case:
-    """Case of a layer, its weights packed."""
-    kind, position = PACKED[layer]
-    shape = inputs[position]
-    given = [(each, Dtype.F32) for each in inputs]
-    given[position] = words_shape(shape, form), Dtype.I32
-    scales = [(shape[:1], Dtype.F32)] * (form == INT8)
-    more: dict[str, Attribute] = {"weight_shape": shape, "format": form}
-    return Case(kind, (*given, *scales), attributes={**attributes, **more})
-
-
 def cases() -> dict[str, Case]:
     found = {}
     for form in FORMATS:
         for name, (x, w, y, attributes) in CONVOLUTIONS.items():
-            found[f"{name}, {form}"] = packed_case("conv2d", [x, w, w[:1]], form, attributes)
+            found[f"{name}, {form}"] = op_costs.packed_case(
+                "conv2d", [x, w, w[:1]], form, attributes
+            )
             back = {**attributes, "input_shape": x}
-            gradient = packed_case("conv2d_backward_input", [w, y], form, back)
+            gradient = op_costs.packed_case("conv2d_backward_input", [w, y], form, back)
             found[f"{name}, back, {form}"] = gradient
         for batch, features in product((1, 3), (641, 642)):
             x, w, y = (batch, features), (12, features), (batch, 12)
             name = f"linear of {batch}, {features} features, {form}"
-            found[name] = packed_case("linear", [x, w, (12,)], form, {})
-            found[f"{name}, back"] = packed_case("linear_backward_input", [w, y], form, {})
+            found[name] = op_costs.packed_case("linear", [x, w, (12,)], form, {})
+            found[f"{name}, back"] = op_costs.packed_case("linear_backward_input", [w, y], form, {})
     return found
 
 
