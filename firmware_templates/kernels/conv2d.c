@@ -19,7 +19,7 @@
  * These loops are the plain form: one result after the other. A Cortex-M with an FPU runs generated tiles instead (tiles.h),
  * and a core with vectors conv2d_vectors.c; both leave the same bits. */
 
-/* Of a core that runs tiles, the loops below are for numbers that are not finite, and compiled for size. */
+/* Of a core that runs tiles, the loops below are for kernels that no tile fits, and compiled for size. */
 #if POET_HAS_VFP
 #define PLAIN static __attribute__((cold, noinline))
 #else
@@ -151,27 +151,15 @@ static bool by_vectors(const struct poet_conv2d *op, int32_t columns)
 #endif
 }
 
-/* Whether no weight makes NaN of the zeros that tiles have for padding. */
-static inline bool are_finite(const struct poet_conv2d *op, const float *weight)
+static inline bool by_tiles(const struct poet_conv2d *op)
 {
-    const int32_t count =
-        op->in_channels / op->groups * op->out_channels * op->kernel_height * op->kernel_width;
-    float sum = 0.0f;
-    for (int32_t i = 0; i < count; i++) {
-        sum += weight[i];
-    }
-    return 0.0f * sum == 0.0f; /* some that are so large that their sum overflows are taken for infinite */
-}
-
-static inline bool by_tiles(const struct poet_conv2d *op, const float *weight)
-{
-    return !POET_PLAIN_CONV2D || (op->tiles != NULL && (op->tiles->padded == 0u || are_finite(op, weight)));
+    return POET_HAS_VFP && (!POET_PLAIN_CONV2D || op->tiles != NULL);
 }
 
 static void sum(const struct poet_conv2d *op, bool of_input, const float *source, const float *w, const float *b,
                 float *result, bool continued)
 {
-    if (POET_HAS_VFP && by_tiles(op, w)) {
+    if (by_tiles(op)) {
         poet_tiles_sum_f32(op->tiles, source, w, b, result);
         return;
     }
@@ -240,8 +228,6 @@ PLAIN float sum_tap(const struct poet_conv2d *op, const struct tap *tap, const f
     return poet_dot_f32(&walk, tap->columns.count, x, dy);
 }
 
-#define GRADIENT_BY_TILES(op) (POET_HAS_VFP && (!POET_PLAIN_CONV2D_WEIGHT || (op)->tiles != NULL))
-
 static void sum_taps(const struct poet_conv2d *op, const float *x, const float *dy,
                      const struct poet_gradient_sink *dw)
 {
@@ -272,7 +258,7 @@ void poet_conv2d_backward_weight_f32(const struct poet_conv2d *op, const float *
                                      float *dw)
 {
     const struct poet_gradient_sink sink = {.gradient = dw};
-    if (GRADIENT_BY_TILES(op)) {
+    if (by_tiles(op)) {
         poet_tiles_sum_f32(op->tiles, x, dy, NULL, dw);
         return;
     }
@@ -285,7 +271,7 @@ void poet_conv2d_backward_weight_update_f32(const struct poet_conv2d *op, const 
                                             float *second, float *sum)
 {
     const struct poet_gradient_sink sink = poet_applying_sink(update, pace, w, first, second, sum);
-    if (GRADIENT_BY_TILES(op)) {
+    if (by_tiles(op)) {
         poet_tiles_apply_f32(op->tiles, x, dy, &sink);
         return;
     }

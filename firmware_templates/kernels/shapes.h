@@ -9,9 +9,8 @@
 #define POET_BATCH_NORM_WIDTH 1 /* elements of a row */
 #define POET_RELU_ELEMENTS 1    /* elements of x */
 
-/* 0 where generated tiles compute all ops of a kind, whatever their numbers: then its plain loops are not compiled. */
-#define POET_PLAIN_CONV2D 1        /* forward and dX of convolutions may run without tiles */
-#define POET_PLAIN_CONV2D_WEIGHT 1 /* dW of convolutions may */
-#define POET_PLAIN_MATMUL 1        /* products of matrices may */
+/* 0 where generated tiles compute all ops of a kind: then its plain loops are not compiled. */
+#define POET_PLAIN_CONV2D 1 /* convolutions may run without tiles */
+#define POET_PLAIN_MATMUL 1 /* products of matrices may */
 
 #endif

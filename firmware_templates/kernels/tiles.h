@@ -80,8 +80,7 @@ struct poet_tiles {
     poet_tile *block;
     const struct poet_tile_run *runs;
     const struct poet_tile_loop *loops;
-    uint8_t run_count;
-    uint8_t padded;     /* 1 where a block of the table multiplies zeros of padding */
+    uint16_t run_count;
     uint8_t loop_count; /* and POET_TILE_PUTS where a sink takes the results */
     uint8_t more;       /* 1 where another entry of the table follows */
     union {
@@ -93,7 +92,7 @@ struct poet_tiles {
 enum { POET_TILE_LOOPS = 4, POET_TILE_PUTS = 0x80 };
 
 /* Forward: source x, result y. dX: source dy, result dx, no bias. dW: source x, weight dy, result dw. Products of matrices:
- * source b, weight a. Weights must be finite where the table is `padded`. */
+ * source b, weight a. */
 void poet_tiles_sum_f32(const struct poet_tiles *tiles, const float *source, const float *weight,
                         const float *bias, float *result);
 

@@ -33,7 +33,7 @@
    subs    r5, r5, #1
    bne.n   2b
 3: ldr     r4, [r0, #4]
-   ldrb    r5, [r0, #12]
+   ldrh    r5, [r0, #12]
 4: str     r4, [sp, #40]
    str     r5, [sp, #44]
    add     r12, sp, #24

@@ -463,54 +463,68 @@ def test_gradients_of_numbers_that_are_not_finite(tmp_path: Path) -> None:
 
 
 @pytest.mark.filterwarnings("ignore:invalid value")
-@pytest.mark.parametrize("special", [1.0, np.inf, np.nan], ids=str)
-def test_an_op_runs_the_plain_loop_where_a_weight_is_not_finite(
-    tmp_path: Path, special: float
-) -> None:
-    """Tiles multiply zeros of padding with weights, which makes NaN of one that is infinite."""
-    of = Convolution(1, 2, 3, 28, 2, (3, 3), (1, 1), (1, 1, 1, 1), bias=True)
-    case = Case(of, 1)
-    case.w[:, :, :, 0] = case.w[:, :, :, -1] = special
-    x, w, dy, b = (Operand(value.tobytes()) for value in (case.x, case.w, case.dy, case.b))
-    blank = Operand(b"\xa5" * case.x.nbytes, written=True)
+def test_convolutions_with_weights_that_are_not_finite(tmp_path: Path) -> None:
+    """Padding takes no part in a sum, whatever it would be multiplied with."""
+    shapes = [
+        Convolution(1, 2, 3, width, 2, (3, taps), (1, stride), (1, taps // 2) * 2, bias=True)
+        for taps, stride in ((3, 1), (5, 1), (3, 2))
+        for width in (15, 28)
+    ]
     both = (Pass.FORWARD, Pass.BACKWARD_INPUT)
-    core = TileCore(tiled({f"pass_{one}": ConvolutionPass(of, one) for one in both}), tmp_path)
-    extents = [1, 1, 2, 3, 28, 2, 3, 28, 3, 3, 1, 1, 1, 1]
-    runs = {}
-    for which, given, expected in (
-        (Pass.FORWARD, [x, w, b], forward(case.geometry, case.x, case.w, case.b)),
-        (Pass.BACKWARD_INPUT, [w, dy], backward_input(case.geometry, case.w, case.dy)),
-    ):
-        op = Operand(np.array([*extents, core.address(f"pass_{which}")], np.int32).tobytes())
-        operands = [op, *given, blank]
-        (left,) = core.results(f"poet_conv2d_{which}_f32", operands)
-        np.testing.assert_array_equal(left, expected.ravel(), which)
-        runs[which] = core.instructions / of.macs
-    assert all((each < 5) == np.isfinite(special) for each in runs.values()), runs
+    tasks = {
+        f"{which}_{i}": ConvolutionPass(of, which) for i, of in enumerate(shapes) for which in both
+    }
+    passes = tiled(tasks)
+    assert passes.keys() == tasks.keys()
+    core = TileCore(passes, tmp_path)
+    for i, (shape, special) in enumerate(zip(shapes, cycle((np.inf, -np.inf, np.nan)))):
+        case = Case(shape, i)
+        case.w[:, :, :, 0] = special
+        for which, given, expected in (
+            (Pass.FORWARD, [case.x, case.w], forward(case.geometry, case.x, case.w, case.b)),
+            (
+                Pass.BACKWARD_INPUT,
+                [case.dy, case.w],
+                backward_input(case.geometry, case.w, case.dy),
+            ),
+        ):
+            found = sums(core, f"{which}_{i}", [*given, case.b], expected.size)
+            np.testing.assert_array_equal(found, expected.ravel(), f"{which} of {shape}")
+            assert np.isfinite(found).any()
 
 
-@pytest.mark.filterwarnings("ignore:invalid value")
-@pytest.mark.parametrize("special", [1.0, np.inf, np.nan], ids=str)
-def test_the_plain_loop_continues_sums_too(tmp_path: Path, special: float) -> None:
+@pytest.mark.parametrize("has_tiles", [True, False])
+def test_a_convolution_without_tiles_runs_the_plain_loop(tmp_path: Path, has_tiles: bool) -> None:
+    """Sums that are begun and continued, and both gradients."""
     of = Convolution(1, 2, 3, 28, 2, (3, 3), (1, 1), (1, 1, 1, 1), bias=True)
     one = replace(of, in_channels=1)
     case = Case(of, 1)
-    case.w[:, 1, :, 0] = special
     tasks: dict[str, Task] = {
-        "begun": ConvolutionPass(replace(one, bias=False), Pass.FORWARD),
-        "continued": ConvolutionPass(one, Pass.FORWARD, continued=True),
+        "forward": ConvolutionPass(replace(one, bias=False), Pass.FORWARD),
+        "forward_continued": ConvolutionPass(one, Pass.FORWARD, continued=True),
+        "backward_input": ConvolutionPass(of, Pass.BACKWARD_INPUT),
+        "backward_weight": ConvolutionPass(of, Pass.BACKWARD_WEIGHT),
     }
     core = TileCore(tiled(tasks), tmp_path)
-    extents = [1, 1, 1, 3, 28, 2, 3, 28, 3, 3, 1, 1, 1, 1]
+
+    def run(name: str, channels: int, operands: Sequence[Array], result: Array) -> Array:
+        extents = [1, 1, channels, 3, 28, 2, 3, 28, 3, 3, 1, 1, 1, 1]
+        table = core.address(name) if has_tiles else 0
+        given = [np.array([*extents, table], np.int32), *operands]
+        left = Operand(result.tobytes(), written=True)
+        all_operands = [*(Operand(each.tobytes()) for each in given), left]
+        (found,) = core.results(f"poet_conv2d_{name}_f32", all_operands)
+        assert (core.instructions < 5 * of.macs * channels / 2) == has_tiles, name
+        return found
+
     y = np.full(case.geometry.y, np.nan, np.float32)
-    for channel, (name, bias) in enumerate((("begun", 0 * case.b), ("continued", case.b))):
-        op = Operand(np.array([*extents, core.address(name)], np.int32).tobytes())
-        x, w = (Operand(each[:, channel].tobytes()) for each in (case.x, case.w))
-        function = f"poet_conv2d_forward{'_continued' * channel}_f32"
-        (y,) = core.results(
-            function, [op, x, w, Operand(bias.tobytes()), Operand(y.tobytes(), written=True)]
-        )
-        plain = channel > 0 and not np.isfinite(special)
-        assert (core.instructions / one.macs < 5) == (not plain), name
-    expected = forward(case.geometry, case.x, case.w, case.b)
-    np.testing.assert_array_equal(y, expected.ravel())
+    for channel, (name, bias) in enumerate(
+        (("forward", 0 * case.b), ("forward_continued", case.b))
+    ):
+        x, w = case.x[:, channel], case.w[:, channel]
+        y = run(name, 1, [x, w, bias], y)
+    np.testing.assert_array_equal(y, forward(case.geometry, case.x, case.w, case.b).ravel())
+    dx = run("backward_input", 2, [case.w, case.dy], case.x)
+    np.testing.assert_array_equal(dx, backward_input(case.geometry, case.w, case.dy).ravel())
+    dw = run("backward_weight", 2, [case.x, case.dy], case.w)
+    np.testing.assert_array_equal(dw, backward_weight(case.geometry, case.x, case.dy).ravel())

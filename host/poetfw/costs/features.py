@@ -3,21 +3,21 @@
 
 Every kernel has the work that its operator states, the loops that it names, the elements of its
 operands, and a fixed cost. Tiles count their own instructions and cycles: a kernel that runs some
-has no other features than these, the weights that it checks, and what a sink takes.
+has no other features than these and what a sink takes.
 """
 
 from __future__ import annotations
 
 import math
 from collections import Counter
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 
 from poetfw.boards import Board
 from poetfw.costs.alone import alone
 from poetfw.costs.measurement import Case
 from poetfw.costs.measurement import Counter as Unit
-from poetfw.ir import Graph, Op, Tensor
+from poetfw.ir import Graph, Op
 from poetfw.kernels import TiledPass
 from poetfw.ops import Kernel, kind_of
 from poetfw.ops.base import Constants, Loops
@@ -126,7 +126,7 @@ def features_of(
     names = (function or op.kind) + step, kernel.source + step
     table = table_of(kernel)
     if table is not None and (tiled := tiles(table)) is not None:
-        return Featured(*names, _tiled(tiled, inputs, kernel, unit))
+        return Featured(*names, _tiled(tiled, unit))
     work = kind_of(op).work(op, inputs, output)
     found: Counter[str] = Counter(fixed=1, macs=work.macs, bytes=work.bytes_moved)
     tensors = {f"in{i}": tensor for i, tensor in enumerate(inputs)}
@@ -146,14 +146,12 @@ def features_of(
     return Featured(*names, found)
 
 
-def _tiled(tiles: TiledPass, inputs: Sequence[Tensor], kernel: Kernel, unit: Unit) -> Counter[str]:
+def _tiled(tiles: TiledPass, unit: Unit) -> Counter[str]:
     """Features of tiles: their own count, and those of the C code around them."""
     counted = tiles.cycles if unit is Unit.CYCLES else tiles.instructions
     found: Counter[str] = Counter(fixed=1, tiles=counted)
     if tiles.puts:
         found.update({"puts.calls": tiles.calls, "puts.rows": tiles.puts, "puts": tiles.results})
-    elif tiles.padded and "weight" not in kernel.function:
-        found["checked"] = inputs["forward" in kernel.function].elements
     return found
 
 

@@ -160,8 +160,7 @@ class ConstantTable:
     def _tiles_of(self, table: TileTable) -> str:
         """The name of a table of tiles; a null pointer where the core or the op has none."""
         tiles = self._tiles_for(table)
-        plain = tiles is None or tiles.padded
-        self._plain[table.plain_loop] = self._plain.get(table.plain_loop, False) or plain
+        self._plain[table.plain_loop] = self._plain.get(table.plain_loop, False) or tiles is None
         if tiles is None:
             return "NULL"
         if table not in self._tiles:

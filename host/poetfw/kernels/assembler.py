@@ -163,16 +163,6 @@ class Assembler:
         for i, offset in enumerate(offsets):
             self._append(f"{name} s{first + i}, [{pointer}, #{4 * offset}]", 2, 4)
 
-    def load_floats_if(
-        self, condition: str, pointer: str, first: int, offsets: Sequence[int]
-    ) -> None:
-        """VLDR of up to four floats under a condition; offsets count elements."""
-        if offsets:
-            self.emit(f"i{'t' * len(offsets)} {condition}")
-            for i, offset in enumerate(offsets):
-                text = f"vldr{condition} s{first + i}, [{pointer}, #{4 * offset}]"
-                self._append(text, 2, 4)
-
     def products(self, items: Sequence[Term], spare: Sequence[int]) -> None:
         """Multiply and add; as many products are under way as there are spare registers."""
         count = max(len(spare), 1)

@@ -31,8 +31,8 @@ ADVANCE, EXHAUSTED = Cost(16, 28), Cost(14, 25)
 JUMP = Cost(0, TAKEN)
 PUTS = 0x80
 """Flag beside the number of an entry's loops: a sink takes its results."""
-MOST_RUNS = 255
-"""Runs of an entry, whose number is a byte."""
+MOST_RUNS = 0xFFFF
+"""Runs of an entry, whose number has 16 bits."""
 # A sink's own code, which a compiler writes: for an estimate.
 PUT_CALL_CYCLES, PUT_ROW_CYCLES = 60, 70
 
@@ -104,18 +104,17 @@ class Tiles:
             total += ADVANCE * (outer * (loop.count - 1)) + EXHAUSTED * outer
         return total
 
-    def text(self, runs: str, loops: str, *, padded: bool, more: bool) -> str:
+    def text(self, runs: str, loops: str, *, more: bool) -> str:
         """An initializer in C.
 
         Args:
             runs: name of the runs.
             loops: name of the loops; empty without any.
-            padded: a block of the table multiplies zeros of padding.
             more: another entry follows.
         """
         kind = "dots" if isinstance(self.words, DotWords) else "stencil"
         count = len(self.loops) + (0 if self.put is None else PUTS)
-        counts = f"{len(self.runs)}, {int(padded)}, {count}, {int(more)}"
+        counts = f"{len(self.runs)}, {count}, {int(more)}"
         return (
             f"{{{self.block.name}, {runs}, {loops or 'NULL'}, {counts},\n"
             f"     {{.{kind} = {initializer(self.words)}}}}}"

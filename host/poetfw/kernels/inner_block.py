@@ -20,11 +20,6 @@ class InnerBlock(ABC):
     def fits(self) -> bool:
         """True where registers suffice, and the description is one of a block."""
 
-    @property
-    def is_padded(self) -> bool:
-        """True where zeros of padding are multiplied."""
-        return False
-
     @abstractmethod
     def _emit(self, code: Assembler) -> None:
         """Append all instructions."""

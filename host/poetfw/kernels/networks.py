@@ -16,15 +16,8 @@ COUNTED = 16
 OWN = 4
 """Of these, those of the least estimates if no other op had their code."""
 ROUNDS = 8
-PLAIN_LOOPS_BYTES = 1200
-"""Code of the plain loops, which are there where some tiles multiply padding."""
 SHARE_PER_KB = 0.02
 """Part of a network's cycles that saves as much as a thousand bytes of flash."""
-
-
-PLAIN_LOOPS = "plain loops"
-Code = InnerBlock | str
-"""Code that ops share: a block, or the plain loops."""
 
 
 @dataclass(frozen=True)
@@ -33,14 +26,14 @@ class _Candidate:
 
     Attributes:
         price: cycles of all its runs, and the price of its table.
-        sizes: bytes of each block, and of the plain loops where they are needed.
+        sizes: bytes of each block.
     """
 
     tiles: TiledPass
     price: float
-    sizes: dict[Code, int]
+    sizes: dict[InnerBlock, int]
 
-    def total(self, byte: float, there: Iterable[Code] = ()) -> float:
+    def total(self, byte: float, there: Iterable[InnerBlock] = ()) -> float:
         """Price with those blocks that are not there already."""
         return self.price + byte * sum(n for block, n in self.sizes.items() if block not in there)
 
@@ -122,7 +115,7 @@ def _offer_shared(
     byte: float,
 ) -> None:
     """Offer each op the fastest tiles of chosen blocks, and of those that are not its own."""
-    every = {code for one in chosen.values() for code in one.sizes}
+    every = {block for one in chosen.values() for block in one.sizes}
     for task, own in offers.items():
         for there in (every, every - chosen[task].sizes.keys()):
             shared = [
@@ -135,14 +128,8 @@ def _offer_shared(
 
 
 def _candidate(tiles: TiledPass, runs: int, byte: float) -> _Candidate:
-    return _Candidate(tiles, tiles.cycles * runs + byte * tiles.table_bytes, _sizes(tiles))
-
-
-def _sizes(tiles: TiledPass) -> dict[Code, int]:
-    found: dict[Code, int] = {block: block.size_bytes for block in tiles.blocks}
-    if tiles.padded:
-        found[PLAIN_LOOPS] = PLAIN_LOOPS_BYTES
-    return found
+    sizes = {block: block.size_bytes for block in tiles.blocks}
+    return _Candidate(tiles, tiles.cycles * runs + byte * tiles.table_bytes, sizes)
 
 
 def _settle(
@@ -177,7 +164,7 @@ def _drop(
                 chosen.update(trial)
 
 
-def _price(several: Sequence[_Candidate], there: set[Code], byte: float) -> float:
+def _price(several: Sequence[_Candidate], there: set[InnerBlock], byte: float) -> float:
     """Price of some ops beside the blocks of the others."""
     sizes = {block: size for one in several for block, size in one.sizes.items()}
     return sum(one.price for one in several) + byte * sum(

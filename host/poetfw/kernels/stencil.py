@@ -27,9 +27,7 @@ from poetfw.kernels.inner_block import InnerBlock
 from poetfw.kernels.stencil_shape import StencilShape
 from poetfw.kernels.tables import (
     BIAS,
-    LEFT,
     RETURN,
-    RIGHT,
     RUN_FLAGS,
     RUN_NEXT,
     WORD,
@@ -58,14 +56,11 @@ class Stencil(StencilShape, InnerBlock):
 
     def _emit_row(self, code: Assembler, row: int, channel: int, begun: set[int]) -> None:
         """A row of the segment, and its products with rows of the kernel."""
-        inner = self.length - self.left - self.right
         last = row == self.rows - 1
         if self.sources:
             code.access_each("vldr", "r1", 0, self.sources)
         elif self.met_by_line[row]:
-            code.load_floats("r1", self.left, inner)
-            code.load_floats_if("pl", "r1", 0, range(-self.left, 0))
-            code.load_floats_if("cc", "r1", self.left + inner, range(inner, inner + self.right))
+            code.load_floats("r1", 0, self.length)
         if not (self.single and last):
             code.emit(f"add r1, r1, {'r7' if last else 'r6'}")
         if self.adjacent:
@@ -161,30 +156,14 @@ class Stencil(StencilShape, InnerBlock):
             code.load("r1", "[sp]")
         if not self.whole_rows:
             code.load("lr", _at("strips"))
-        if self.cut or self.ends_early:
-            if self.left:
-                code.emit(f"orr r10, r10, #{LEFT:#x}")
-            if self.right:
-                code.emit(f"bic r10, r10, #{RIGHT:#x}")
-        elif self.left or self.right:
-            code.emit(f"mov.w r10, #{LEFT if self.left else 0:#x}")
         code.part("strip")
         if not self.whole_rows:
             code.label(6)
-        if self.right:
-            code.emit("cmp.w lr, #1")
-            code.emit("it eq")
-            code.emit(f"orreq r10, r10, #{RIGHT:#x}")
-        if not self.whole_rows:
             code.emit("str r1, [sp, #12]")
-        padding = [*range(self.left), *range(self.length - self.right, self.length)]
-        if self.single:
-            code.zero(padding, "r9")
-        elif self.continued:
+        if self.continued:
             self._emit_results(code, "vldr", "r3")
-            code.zero(padding, "r9")
-        else:
-            code.zero([*range(self.total, FLOATS), *padding], "r9")
+        elif not self.single:
+            code.zero(range(self.total, FLOATS), "r9")
         if not self.resident and not self.is_flat:
             code.load("r2", "[sp, #8]")
         if self.outputs > 1 and not self.adjacent:
@@ -207,7 +186,7 @@ class Stencil(StencilShape, InnerBlock):
             code.emit(f"sub.w r11, r11, #{self.run}")
         code.part("channel")
         code.label(1)
-        if self.left or self.right or self.cut or self.ends_early:
+        if self.cut or self.ends_early:
             code.emit("msr APSR_nzcvq, r10", 2)
         if self.cut:
             code.emit("bvs.w 8f")
@@ -339,8 +318,6 @@ class Stencil(StencilShape, InnerBlock):
     def _emit_next_strip(self, code: Assembler) -> None:
         code.part("next strip")
         code.load("r1", "[sp, #12]")
-        if self.left:
-            code.emit(f"bic r10, r10, #{LEFT:#x}")
         if self.overlap:
             code.emit("cmp.w lr, #1")
             code.emit("itt eq")
@@ -414,7 +391,7 @@ class Stencil(StencilShape, InnerBlock):
         """The function in assembly, for a file that includes assembly.h."""
         first_product = self.length + self.weight_registers
         registers = {
-            f"s0-s{self.length - 1}": "row of the source" + self._padding_text,
+            f"s0-s{self.length - 1}": "row of the source",
             f"s{self.length}-s{first_product - 1}": "weights",
             f"s{first_product}-s{first_product + self.spare - 1}": "products",
             f"s{self.sum}-s{self.total - 1}": "a channel's sums" if self.two_levels else "",
@@ -425,7 +402,7 @@ class Stencil(StencilShape, InnerBlock):
             "r6": "bytes to the next row of the source",
             "r7, r8": "bytes to the next " + ("plane" if self.planes else "channel"),
             "r9": "channels to come",
-            "r10": "flags: N padding on the left, C on the right, V and Z rows that are left out",
+            "r10": "flags: V and Z, rows that are left out",
             "r11": "channels behind this run"
             if self.run
             else "address of the first row that is met",
@@ -453,8 +430,3 @@ class Stencil(StencilShape, InnerBlock):
             met_rows = (",".join(f"{row}:{tap}" for row, tap in line) for line in self.lines)
             tables.append(f"meets, o:row of the kernel of each u:  {'  '.join(met_rows)}")
         return source_text(self.name, [*nested(loops), *tables], registers, self.code)
-
-    @property
-    def _padding_text(self) -> str:
-        left, right = self.left, self.right
-        return f", of which {left} first and {right} last may be padding" if left + right else ""

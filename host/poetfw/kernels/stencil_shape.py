@@ -13,8 +13,6 @@ from poetfw.kernels.inner_block import LARGEST_BYTES
 
 MOST_PRODUCTS = 4
 """Registers of products under way: more hide no latency."""
-MOST_GUARDED = 4
-"""Floats that one IT instruction guards."""
 
 
 @dataclass(frozen=True)
@@ -25,8 +23,6 @@ class StencilShape:
         rows: of the kernel.
         columns: what each result of a strip meets: taps, and places in the segment of the source.
         length: of the segment.
-        left: floats at its beginning that are padding in a row's first strip.
-        right: floats at its end that are padding in a row's last strip.
         outputs: Q, result channels at a time.
         taps: weights in a row of the kernel.
         gap: weights between two rows that are met.
@@ -53,8 +49,6 @@ class StencilShape:
     rows: int
     columns: tuple[Met, ...]
     length: int
-    left: int = 0
-    right: int = 0
     outputs: int = 1
     taps: int = 1
     gap: int = 0
@@ -97,11 +91,6 @@ class StencilShape:
         digest = zlib.crc32(repr(self).encode())
         sizes = f"{self.rows}x{self.taps}_{self.outputs}x{self.strip}"
         return f"poet_tile_{sizes}_{digest:08x}" + "_continued" * self.continued
-
-    @property
-    def is_padded(self) -> bool:
-        """True where zeros of padding are multiplied."""
-        return self.left + self.right > 0
 
     @property
     def is_flat(self) -> bool:
@@ -182,9 +171,7 @@ class StencilShape:
     @property
     def estimate(self) -> tuple[int, int]:
         """Cycles of a channel (of `unrolled`), and those of a strip besides, roughly."""
-        inner = self.length - self.left - self.right
-        guards = 2 * (self.left + self.right) + (self.left > 0) + (self.right > 0)
-        loads = self.rows * (2 + (inner + guards if not self.sources else 2 * inner))
+        loads = self.rows * (2 + self.length * (2 if self.sources else 1))
         if not self.resident:
             chunks = 1 if self.adjacent else -(-self.taps // self.chunk)
             met = sum(map(len, self.met_by_line))

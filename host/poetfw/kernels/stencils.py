@@ -183,8 +183,6 @@ def _tile(
         rows=band.rows,
         columns=strips.columns,
         length=strips.length,
-        left=strips.left,
-        right=strips.right,
         outputs=choice.outputs,
         taps=columns.taps,
         gap=(band.kernel_step - 1) * columns.taps,
@@ -233,7 +231,7 @@ def _tile(
             weight_next = inner.result - run.count * band.result_advance * columns.results
         runs.append(
             TileRun(
-                run.source * columns.sources + bases[0] + strips.left,
+                run.source * columns.sources + bases[0],
                 run.kernel * columns.taps,
                 run.result * columns.results + starts[0] * step,
                 run.count,
@@ -290,7 +288,11 @@ def _choices(operands: _Operands, rows: Axis, columns: Axis) -> Iterator[_Choice
     if single and not one_tap:
         heights = [n for n in range(1, min(HIGHEST, rows.results) + 1) if bands_of(rows, n)]
     for width in range(1, min(columns.results, WIDEST) + 1):
-        covers = list(coverings(columns, width))
+        covers = [
+            parts
+            for parts in coverings(columns, width)
+            if not any(strips.left + strips.right for strips in parts)
+        ]
         for outputs in range(1, min(operands.outputs, 8, most // width) + 1):
             for strips, unrolled, chunk in product(covers, unrolls, chunks):
                 yield _Choice(strips, outputs, chunk, unrolled)

@@ -8,7 +8,6 @@ from functools import lru_cache
 from typing import NamedTuple
 
 from poetfw.kernels.convolution import Axis, Met
-from poetfw.kernels.stencil_shape import MOST_GUARDED
 
 MOST_PARTS = 8
 """Blocks beside each other in a row."""
@@ -71,7 +70,6 @@ def _cover(axis: Axis, width: int, start: int, end: int, overlap: bool) -> Strip
         [(one.left, one.right) for one in strips] != expected
         or any(one.columns != first.columns for one in strips)
         or not first.length
-        or max(left, right) > MOST_GUARDED
         or left + right >= first.length
     ):
         return None

@@ -10,8 +10,6 @@ WORD = 4
 """Bytes of a member of any struct here, and of an element of a tensor."""
 FARTHEST = 255
 """Elements to a float that VLDR reaches."""
-LEFT, RIGHT = 0x80000000, 0x20000000
-"""Flags N and C: a strip begins or ends with padding."""
 CUT, ENDS_EARLY = 0x10000000, 0x40000000
 """Flags V and Z: a run leaves out rows of the kernel or source at the beginning or end."""
 RUN_NEXT, RUN_FLAGS = 12, 24

@@ -48,7 +48,7 @@ class TiledPass:
 
     @cached_property
     def cost(self) -> Cost:
-        """Instructions and cycles of a run on finite numbers, the driver's too."""
+        """Instructions and cycles of a run of all entries, the driver's too."""
         return sum((one.cost() for one in self.entries), BEGIN)
 
     @property
@@ -70,11 +70,6 @@ class TiledPass:
     def puts(self) -> int:
         """Rows of results that a sink takes."""
         return sum(one.calls * one.put.rows for one in self.entries if one.put is not None)
-
-    @cached_property
-    def padded(self) -> bool:
-        """True where zeros of padding are multiplied, so that weights must be finite."""
-        return any(block.is_padded for block in self.blocks)
 
     @property
     def results(self) -> int:
@@ -105,7 +100,6 @@ class TiledPass:
             one.text(
                 runs[one.runs],
                 loops.get(one.rows_of_put, ""),
-                padded=self.padded,
                 more=one is not self.entries[-1],
             )
             for one in self.entries

@@ -19,7 +19,7 @@ from numpy.typing import NDArray
 
 from poetfw.common.errors import ModelError
 from poetfw.ir import Attribute, Dtype, Graph, Op, Role, Tensor
-from poetfw.kernels import Pass, Product, Task
+from poetfw.kernels import Product, Task
 from poetfw.ops.rounding import SMALLEST_NORMAL, gamma, magnitude
 
 Array = NDArray[Any]
@@ -44,10 +44,7 @@ class TileTable:
     @property
     def plain_loop(self) -> str:
         """The macro of `PLAIN_LOOPS` that its kind of ops has."""
-        if isinstance(self.of, Product):
-            return "POET_PLAIN_MATMUL"
-        is_weight = self.of.which is Pass.BACKWARD_WEIGHT
-        return "POET_PLAIN_CONV2D" + "_WEIGHT" * is_weight
+        return "POET_PLAIN_" + ("MATMUL" if isinstance(self.of, Product) else "CONV2D")
 
 
 Loops = tuple[tuple[int, ...], ...]
@@ -101,8 +98,7 @@ DIVISORS: Mapping[str, str] = {
 """Macros of `kernels/shapes.h`, with the extents of all layers whose common divisor they are."""
 
 PLAIN_LOOPS: Mapping[str, str] = {
-    "POET_PLAIN_CONV2D": "forward and dX of convolutions may run without tiles",
-    "POET_PLAIN_CONV2D_WEIGHT": "dW of convolutions may",
+    "POET_PLAIN_CONV2D": "convolutions may run without tiles",
     "POET_PLAIN_MATMUL": "products of matrices may",
 }
 """Macros of `kernels/shapes.h` that are 0 where tiles compute all ops of a kind."""

@@ -51,12 +51,12 @@ def shapes_of(graph: Graph, board: Board = BOARD) -> dict[str, int]:
 def test_a_number_divides_what_all_layers_have() -> None:
     shapes = shapes_of(layers(64, 24, 10))
     assert shapes["POET_RELU_ELEMENTS"] == 4 * 24
-    assert [shapes[name] for name in PLAIN_LOOPS] == [1, 1, 1]
+    assert [shapes[name] for name in PLAIN_LOOPS] == [1, 1]
 
 
 def test_a_core_with_tiles_for_all_ops_has_no_plain_loops() -> None:
     shapes = shapes_of(layers(64, 24, 10), load_board("nrf52840"))
-    assert [shapes[name] for name in PLAIN_LOOPS] == [1, 1, 0]
+    assert [shapes[name] for name in PLAIN_LOOPS] == [1, 0]
 
 
 def test_the_number_is_the_largest_that_divides_all_layers() -> None:

@@ -18,7 +18,6 @@ from poetfw.kernels import (
     tiling,
     tilings,
 )
-from poetfw.kernels.networks import PLAIN_LOOPS_BYTES
 
 SHAPES = [*drawn(25, 3)]
 
@@ -61,14 +60,13 @@ def network() -> list[tuple[Task, int]]:
 
 
 def price(found: list[TiledPass | None], byte: float) -> float:
-    """Cycles of two runs of each, and bytes at a price, those of plain loops too."""
+    """Cycles of two runs of each, and bytes at a price."""
     tiles = [one for one in found if one is not None]
     blocks: dict[InnerBlock, int] = {
         block: block.size_bytes for one in tiles for block in one.blocks
     }
     tables = sum(one.table_bytes for one in tiles)
-    plain = PLAIN_LOOPS_BYTES * any(one.padded for one in tiles)
-    return 2 * sum(one.cycles for one in tiles) + byte * (sum(blocks.values()) + tables + plain)
+    return 2 * sum(one.cycles for one in tiles) + byte * (sum(blocks.values()) + tables)
 
 
 @pytest.mark.parametrize("share", [0.001, 0.01, 0.1])
