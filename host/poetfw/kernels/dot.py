@@ -31,6 +31,8 @@ from poetfw.kernels.tables import (
 )
 
 MOST_POINTERS = 8
+PUT_AT = "[sp, #12]"
+"""The place of the pointer to results."""
 
 
 def _at(field: str) -> str:
@@ -54,8 +56,7 @@ class Dot(InnerBlock):
         tail: columns of weights behind the groups, which meet all padding on the right.
         whole: one group is the row.
         chunk: columns of it that are loaded at a time, of one tap without padding; 0 for all.
-        held: totals stay in registers.
-        one_row: there is one row of one sample, and so no totals.
+        one_row: there is one row of one sample; otherwise totals stay in registers beside sums.
         steps: columns of the source lie between rows. Rows of weights are always adjacent.
         adjacent: results of all sources with a row of weights are adjacent.
         short: the last row has fewer groups.
@@ -76,7 +77,6 @@ class Dot(InnerBlock):
     tail: int = 0
     whole: bool = False
     chunk: int = 0
-    held: bool = False
     one_row: bool = False
     steps: bool = True
     adjacent: bool = False
@@ -141,7 +141,7 @@ class Dot(InnerBlock):
     @cached_property
     def sum(self) -> int:
         """First register of sums; one of zeros is before."""
-        return FLOATS - self.sums * (1 + self.held)
+        return FLOATS - self.sums * (1 if self.one_row else 2)
 
     @property
     def free(self) -> int:
@@ -169,7 +169,6 @@ class Dot(InnerBlock):
             and self.sources + self.weights <= MOST_POINTERS
             and self.fresh >= self.whole
             and not (self.head and self.sources > 1)
-            and not (self.stack_bytes and self.sums > self.free)
             and not (self.bias and self.sums + self.sources > FLOATS)
             and not (self.continued and self.one_row and 2 * self.sums > FLOATS)
             and not (self.through and not (self.one_row and self.whole and self.taps == 1))
@@ -191,7 +190,7 @@ class Dot(InnerBlock):
             return 2 * products + stalls + loads
 
         group = of(self.group, self.fresh) + (0 if self.whole else 4 + self.sources * self.kept)
-        row = (1 if self.held or self.one_row else 3) * self.sums + 4
+        row = self.sums + 4
         row += 0 if self.whole else self.sums + 2 + 2 * self.sources * self.kept
         if self.head:
             row += round(of(self.head, self.head_source)) + 2
@@ -337,21 +336,11 @@ class Dot(InnerBlock):
 
         self._emit_products(code, self.tail, self._weight, place, load, None)
 
-    @property
-    def stack_bytes(self) -> int:
-        """Bytes of totals that are not in registers."""
-        return 0 if self.held or self.one_row else 8 * -(-self.sums // 2)
-
-    @property
-    def _put_at(self) -> str:
-        """The place of the pointer to results."""
-        return f"[sp, #{self.stack_bytes + 12}]"
-
     def _emit_begin(self, code: Assembler) -> None:
         """Pointers to all rows, and totals."""
         code.part("run")
         code.emit("str lr, [sp, #16]")
-        code.emit("str r3, [sp, #12]")
+        code.emit(f"str r3, {PUT_AT}")
         if not self.one_row:
             code.emit(f"add.w r5, r4, #{RUN_NEXT}")
             code.load_many("r5", ("r5", "r6", "r7"))
@@ -361,9 +350,6 @@ class Dot(InnerBlock):
             if self.bias:
                 code.load("r10", BIAS)
                 code.emit("str r10, [sp, #8]")
-        if self.stack_bytes:
-            code.emit(f"sub sp, #{self.stack_bytes}")
-            code.emit("mov lr, sp")
         first = 1 + self.sources
         if self.sources > 1:
             code.emit(f"mov r{first}, r2")
@@ -374,14 +360,11 @@ class Dot(InnerBlock):
             code.load("r9", _at("weight_other"))
             for i in range(1, self.weights):
                 code.emit(f"add r{first + i}, r{first + i - 1}, r9")
-        totals = self.sum + self.sums if self.held else 0
         if self.continued and not self.one_row:
-            code.load("r9", self._put_at)
-            self._each_result(code, code.load_floats, totals)
+            code.load("r9", PUT_AT)
+            self._each_result(code, code.load_floats, FLOATS - self.sums)
         elif not self.one_row:
-            code.zero(range(totals, totals + self.sums), "r9")
-        if self.stack_bytes:
-            code.store_floats("lr", 0, self.sums)
+            code.zero(range(FLOATS - self.sums, FLOATS), "r9")
         if not self.whole:
             code.zero([self.sum - 1], "r9")
         if not self.one_row:
@@ -390,10 +373,7 @@ class Dot(InnerBlock):
     def _emit_put(self, code: Assembler) -> None:
         """Totals to where they belong."""
         base = FLOATS - self.sums
-        code.load("r9", self._put_at)
-        if self.stack_bytes:
-            code.load_floats("lr", base, self.sums)
-            code.emit(f"add sp, #{self.stack_bytes}")
+        code.load("r9", PUT_AT)
         if self.bias:
             code.load("r10", "[sp, #8]" if self.through else BIAS)
             code.load_floats("r10", 0, self.sources)
@@ -450,19 +430,15 @@ class Dot(InnerBlock):
 
     def _emit_totals(self, code: Assembler) -> None:
         if self.one_row and self.continued:
-            code.load("r9", self._put_at)
+            code.load("r9", PUT_AT)
             self._each_result(code, code.load_floats, 0)
         elif self.one_row:
             code.zero([0], "r9")
-        elif not self.held:
-            code.load_floats("lr", 0, self.sums)
         for i in range(self.sums):
-            if self.held:
-                code.add(self.sum + self.sums + i, self.sum + i)
+            if self.one_row:
+                code.add(self.sum + i, i if self.continued else 0)
             else:
-                code.add(self.sum + i, 0 if self.one_row and not self.continued else i)
-        if self.stack_bytes:
-            code.store_floats("lr", self.sum, self.sums)
+                code.add(self.sum + self.sums + i, self.sum + i)
 
     def _emit_through(self, code: Assembler) -> None:
         """The next sources, with the same weights."""
@@ -492,7 +468,7 @@ class Dot(InnerBlock):
             code.label(1)
         if not self.one_row:
             code.label(1)
-            code.load("r10", f"[sp, #{self.stack_bytes}]")
+            code.load("r10", "[sp]")
         self._emit_row(code)
         self._emit_totals(code)
         if not self.one_row:
@@ -502,8 +478,8 @@ class Dot(InnerBlock):
             code.emit("subs.w r10, r10, #1")
             code.emit("bne.w 2b")
             code.part("sample end")
-            self._emit_steps(code, f"[sp, #{self.stack_bytes + 4}]", 1, self.sources)
-            self._emit_steps(code, f"[sp, #{self.stack_bytes + 8}]", first_weight, self.weights)
+            self._emit_steps(code, "[sp, #4]", 1, self.sources)
+            self._emit_steps(code, "[sp, #8]", first_weight, self.weights)
             code.emit("subs.w r12, r12, #1")
             code.emit("bne.w 1b")
         code.part("put")
@@ -548,15 +524,14 @@ class Dot(InnerBlock):
             f"s{self._needed}-s{self.free - 1}": "products",
             f"s{self.sum - 1}": "" if self.whole else "0",
             f"s{self.sum}-s{self.sum + self.sums - 1}": "sums [b][a][v]",
-            f"s{self.sum + self.sums}-s31": "totals" if self.held else "",
-            "lr": "totals, on the stack" if self.stack_bytes else "",
+            f"s{self.sum + self.sums}-s31": "" if self.one_row else "totals",
             "r0": "constants",
             f"r1-r{self.sources}": "rows of the source",
             f"r{first}-r{first + self.weights - 1}": "rows of weights",
             "r9": "groups to come, and scratch",
             "r10": "rows to come",
             "r12": "samples to come",
-            f"[sp, #{self.stack_bytes}]": "rows, and behind it bytes to the next sample, result",
+            "[sp]": "rows, and behind it bytes to the next sample, result",
         }
         place = f"{self.stride} * j + {self.dilation} * v - {self.padding}"
         loops = [

@@ -226,10 +226,10 @@ def dot_candidates(task: ConvolutionPass | Product) -> Iterator[Estimate]:
     for group, parts in product(groups, ([on], *several)):
         divisions = zip(*(_divisions(part.columns, group, on.last) for part in parts), strict=False)
         weights = range(1, min(on.weights, MOST_WEIGHTS) + 1)
-        for division, a, b, held in product(divisions, range(1, most + 1), weights, (False, True)):
+        for division, a, b in product(divisions, range(1, most + 1), weights):
             every = zip(parts, division, strict=True)
-            yield from _together([(*one, _entries(*one, a, b, held)) for one in every])
-            if isinstance(task, Product) and division[0].whole and not held and not on.continued:
+            yield from _together([(*one, _entries(*one, a, b)) for one in every])
+            if isinstance(task, Product) and division[0].whole and not on.continued:
                 yield from _together([(on, division[0], _through(on, division[0], a, b))])
 
 
@@ -244,9 +244,8 @@ def _together(parts: Sequence[tuple[_Rows, _Division, list[Tiles] | None]]) -> I
         )
 
 
-def _block(on: _Rows, division: _Division, a: int, b: int, held: bool) -> Dot | None:
+def _block(on: _Rows, division: _Division, a: int, b: int) -> Dot | None:
     columns = on.columns
-    one_row = on.samples == 1 and all(count == 1 for *_, count in on.runs)
     block = Dot(
         a,
         b,
@@ -260,23 +259,22 @@ def _block(on: _Rows, division: _Division, a: int, b: int, held: bool) -> Dot | 
         division.tail,
         division.whole,
         division.chunk,
-        held,
-        one_row,
+        on.samples == 1 and all(count == 1 for *_, count in on.runs),
         short=division.last_groups < division.groups and on.last > 0,
         bias=on.bias,
         continued=on.continued,
     )
     if on.continued and (on.sources % a or on.weights % b):
         return None  # results that are computed twice are continued once
-    if (held and one_row) or not block.fits:
+    if not block.fits:
         return None
     return replace(block, steps=on.source_row != block.travel(division.groups))
 
 
-def _entries(on: _Rows, division: _Division, a: int, b: int, held: bool) -> list[Tiles] | None:
+def _entries(on: _Rows, division: _Division, a: int, b: int) -> list[Tiles] | None:
     """Entries of a table: stored sums by blocks that may overlap, applied ones by blocks apart."""
     if not on.applied:
-        block = _block(on, division, a, b, held)
+        block = _block(on, division, a, b)
         if block is None:
             return None
         loops = (
@@ -303,7 +301,7 @@ def _entries(on: _Rows, division: _Division, a: int, b: int, held: bool) -> list
     for (b_first, b_count, own_b), (a_first, a_count, own_a) in product(
         parts_of(on.weights, b), parts_of(on.sources, a)
     ):
-        block = _block(on, division, own_a, own_b, held)
+        block = _block(on, division, own_a, own_b)
         if block is None:
             return None
         loops = (
@@ -342,7 +340,7 @@ def _through(on: _Rows, division: _Division, a: int, b: int) -> list[Tiles] | No
     loops = (TileLoop.of_blocks(on.weights, b, weight=on.weight, result=on.put_weight), *on.loops)
     found = []
     for first, count, own in parts_of(on.sources, a):
-        block = _block(on, division, own, b, False)
+        block = _block(on, division, own, b)
         if block is None:
             return None
         if count > 1:

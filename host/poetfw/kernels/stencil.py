@@ -70,7 +70,7 @@ class Stencil(StencilShape, InnerBlock):
             pointer = f"r{2 + output}"
             if self.lines and not self.resident:
                 pointer = "r3"
-                code.emit(f"add.w r3, r2, #{WORD * kernel_row * (self.taps + self.gap)}")
+                code.emit(f"add.w r3, r2, #{WORD * kernel_row * self.taps}")
             first_sum = self.sum + (result_row + output) * self.strip
             for first in range(0, self.taps, self.chunk):
                 taps = range(first, min(first + self.chunk, self.taps))
@@ -125,7 +125,8 @@ class Stencil(StencilShape, InnerBlock):
             if self.cut:
                 code.emit("uxtb.w r11, r10")
             for row in range(self.kernel_rows):
-                self._emit_resident(code, row)
+                registers = float_list(self.length + row * self.taps, self.taps)
+                code.emit(f"vldmia r2!, {registers}", 1 + self.taps)
             if self.cut:
                 self._emit_entry(code)
 
@@ -133,20 +134,6 @@ class Stencil(StencilShape, InnerBlock):
         """The address of the first row that is met, which the table has by number."""
         code.emit("adr.w r3, 9f")
         code.emit("ldr.w r11, [r3, r11, lsl #2]", 2)
-
-    def _emit_resident(self, code: Assembler, row: int) -> None:
-        """A row of weights, or none where a run has fewer."""
-        registers = float_list(self.length + row * self.taps, self.taps)
-        if self.cut and not self.lines:
-            code.emit(f"cmp.w r11, #{row}")
-            code.emit("itt le" if self.gap else "it le")
-            code.emit(f"vldmiale r2!, {registers}", 1 + self.taps)
-            if self.gap:
-                code.emit(f"addle.w r2, r2, #{WORD * self.gap}")
-        else:
-            code.emit(f"vldmia r2!, {registers}", 1 + self.taps)
-            if self.gap:
-                code.emit(f"add.w r2, r2, #{WORD * self.gap}")
 
     def _emit_strip(self, code: Assembler) -> None:
         """Zeros, and weights of each result channel."""

@@ -33,7 +33,7 @@ class StencilShape:
         single: the sum has one channel.
         bias: each result has one.
         overlap: the last strip computes some results again.
-        resident: all weights stay in registers (single, Q = 1).
+        resident: all weights stay in registers (where there are `lines`).
         lines: by row of the source, rows of results and the rows of the kernel that they meet it
             with; none where there is one row of results at a time (else single, Q = 1).
         ends_early: rows of the source that a run may leave out at the end, as padding.
@@ -161,10 +161,8 @@ class StencilShape:
             self.spare >= 1
             and self.outputs < self.total
             and self.outputs <= self._most_outputs
-            and not (
-                (self.resident or self.lines or self.planes)
-                and (not self.single or self.outputs > 1)
-            )
+            and bool(self.lines) >= self.resident
+            and not ((self.lines or self.planes) and (not self.single or self.outputs > 1))
             and self.products * self.unrolled <= LARGEST_BYTES // 8
         )
 

@@ -284,9 +284,9 @@ def _choices(operands: _Operands, rows: Axis, columns: Axis) -> Iterator[_Choice
     unrolls = _unrolls(operands) if one_tap else [1]
     taps = columns.taps
     chunks = sorted({1 if one_tap else taps, -(-taps // 2), 1}, reverse=True)
-    heights = [1]
+    heights: list[int] = []
     if single and not one_tap:
-        heights = [n for n in range(1, min(HIGHEST, rows.results) + 1) if bands_of(rows, n)]
+        heights = [n for n in range(2, min(HIGHEST, rows.results) + 1) if bands_of(rows, n)]
     for width in range(1, min(columns.results, WIDEST) + 1):
         covers = [
             parts
@@ -297,7 +297,7 @@ def _choices(operands: _Operands, rows: Axis, columns: Axis) -> Iterator[_Choice
             for strips, unrolled, chunk in product(covers, unrolls, chunks):
                 yield _Choice(strips, outputs, chunk, unrolled)
         for strips, height, resident in product(covers, heights, (False, True)):
-            if single and not one_tap and (height > 1 or resident) and height * width <= 28:
+            if height * width <= 28:
                 yield _Choice(strips, 1, taps, 1, resident, height)
 
 
