@@ -15,13 +15,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from itertools import product
 
-from poetfw.kernels.assembler import (
-    FLOATS,
-    Assembler,
-    Cost,
-    Term,
-    float_list,
-)
+from poetfw.kernels.assembler import FLOATS, Assembler, Cost, Term
 from poetfw.kernels.comments import nested, source_text
 from poetfw.kernels.inner_block import InnerBlock
 from poetfw.kernels.stencil_shape import StencilShape
@@ -104,8 +98,6 @@ class Stencil(StencilShape, InnerBlock):
         code.emit("mov r12, r3")
         if self.cut or self.ends_early:
             code.load("r10", f"[r4, #{RUN_FLAGS}]")
-        if self.cut and not self.resident:
-            code.emit("uxtb.w r11, r10")
         if not self.one_row:
             code.emit(f"add r5, r4, #{RUN_NEXT}")
             code.load_many("r5", ("r6", "r7", "r8"))
@@ -115,25 +107,18 @@ class Stencil(StencilShape, InnerBlock):
             code.load("r8", f"[r4, #{RUN_NEXT + 2 * WORD}]")
         if self.rows > 1:
             code.load("r6", _at("row_step"))
-        if self.cut and not self.resident:
-            self._emit_entry(code)
+        if self.cut:  # the address of the first row that is met, which the table has by number
+            code.emit("uxtb.w r11, r10")
+            code.emit("adr.w r3, 9f")
+            code.emit("ldr.w r11, [r3, r11, lsl #2]", 2)
         if self.planes:
             code.load("r5", _at("channels"))
             code.part("plane")
             code.label(4)
         if self.resident:
-            if self.cut:
-                code.emit("uxtb.w r11, r10")
             for row in range(self.kernel_rows):
-                registers = float_list(self.length + row * self.taps, self.taps)
-                code.emit(f"vldmia r2!, {registers}", 1 + self.taps)
-            if self.cut:
-                self._emit_entry(code)
-
-    def _emit_entry(self, code: Assembler) -> None:
-        """The address of the first row that is met, which the table has by number."""
-        code.emit("adr.w r3, 9f")
-        code.emit("ldr.w r11, [r3, r11, lsl #2]", 2)
+                first = self.length + row * self.taps
+                code.load_floats("r2", first, self.taps, advance=True)
 
     def _emit_strip(self, code: Assembler) -> None:
         """Zeros, and weights of each result channel."""
