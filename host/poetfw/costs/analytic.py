@@ -33,20 +33,26 @@ from poetfw.ops import OpWork, kind_of
 from poetfw.ops.tile_tables import TileChoice, no_tiles, table_of, tiles_together
 
 
-def analytic_costs(graph: Graph, board: Board) -> CostTable:
+def analytic_costs(graph: Graph, board: Board, tiles: TileChoice | None = None) -> CostTable:
     """Costs of all ops of a graph on a board, calculated from their work.
+
+    Args:
+        graph: the ops.
+        board: where they run.
+        tiles: those that its passes run there; None for those chosen together.
 
     Raises:
         ModelError: An op is of a kind that poetfw does not know.
     """
     parts = {op.name: [*parts_of(op, graph)] for op in graph.ops}
-    tiles: TileChoice = no_tiles
-    if any("tiles" in price for price in board.compute.cycles.values()):
+    if tiles is None and any("tiles" in price for price in board.compute.cycles.values()):
         kernels = [kind_of(op).kernel(op, of) for each in parts.values() for op, of, _ in each]
         tiles = tiles_together(Counter(filter(None, map(table_of, kernels))))
     costs = {}
     for op in graph.ops:
-        found = [cost for part in parts[op.name] for cost in _costs(*part, board, tiles)]
+        found = [
+            cost for part in parts[op.name] for cost in _costs(*part, board, tiles or no_tiles)
+        ]
         for loop, times in loops_around(op, graph):
             cycles = loop.cost(board.compute.cycles)
             found += (times if cycles else 0) * [cost_of(OpWork(0, 0), board, cycles)]
