@@ -153,13 +153,13 @@ static bool by_vectors(const struct poet_conv2d *op, int32_t columns)
 
 static inline bool by_tiles(const struct poet_conv2d *op)
 {
-    return POET_HAS_VFP && (!POET_PLAIN_CONV2D || op->tiles != NULL);
+    return !POET_PLAIN_CONV2D || op->tiles != NULL;
 }
 
 static void sum(const struct poet_conv2d *op, bool of_input, const float *source, const float *w, const float *b,
                 float *result, bool continued)
 {
-    if (by_tiles(op)) {
+    if (POET_HAS_VFP && by_tiles(op)) {
         poet_tiles_sum_f32(op->tiles, source, w, b, result);
         return;
     }
@@ -258,7 +258,7 @@ void poet_conv2d_backward_weight_f32(const struct poet_conv2d *op, const float *
                                      float *dw)
 {
     const struct poet_gradient_sink sink = {.gradient = dw};
-    if (by_tiles(op)) {
+    if (POET_HAS_VFP && by_tiles(op)) {
         poet_tiles_sum_f32(op->tiles, x, dy, NULL, dw);
         return;
     }
@@ -271,7 +271,7 @@ void poet_conv2d_backward_weight_update_f32(const struct poet_conv2d *op, const 
                                             float *second, float *sum)
 {
     const struct poet_gradient_sink sink = poet_applying_sink(update, pace, w, first, second, sum);
-    if (by_tiles(op)) {
+    if (POET_HAS_VFP && by_tiles(op)) {
         poet_tiles_apply_f32(op->tiles, x, dy, &sink);
         return;
     }

@@ -15,7 +15,7 @@ from unit.kernels.test_packed import CONVOLUTIONS
 from workloads import op_costs
 
 BOARD = "nrf52840"
-LARGEST_ERROR = 0.01
+LARGEST_ERROR = 0.001
 
 pytestmark = [
     pytest.mark.emulator,

@@ -3,14 +3,14 @@
  * Written by poetfw 0.1.0 (plan 6313a2e5). Do not edit: change the plan and build again.
  */
 #include "assembly.h"
-poet_tile_1x1_1x8_25f30aad: 93 lines, f43d387a
-poet_tile_1x1_2x4_30b52dc6: 97 lines, c634bc27
-poet_tile_3x3_1x8_18a2a7b2: 245 lines, c33f400d
-poet_tile_3x3_1x8_53586eec: 244 lines, 9fd3f263
-poet_tile_3x3_1x8_ca8efd95: 256 lines, f503bd4d
-poet_tile_3x3_2x4_822c4410: 242 lines, 948addbf
-poet_tile_3x3_2x4_e66e6089: 237 lines, 29a37db6
-poet_tile_sums_1x1x1_c42c7ab6: 70 lines, 86c2fb06
-poet_tile_sums_1x2x3_e294f4eb: 157 lines, 8249e679
-poet_tile_sums_1x2x3_ecc5bbf5: 110 lines, 9ad25624
-poet_tile_sums_2x2x1_77c1ba99: 87 lines, 9b3eb301
+poet_tile_1x1_1x8_db5d0b84: 93 lines, a8e0c859
+poet_tile_1x1_2x4_434ca9ff: 97 lines, 7f3435a4
+poet_tile_3x3_1x8_48bd1610: 245 lines, 12734886
+poet_tile_3x3_1x8_7e179bea: 244 lines, 62751d3a
+poet_tile_3x3_1x8_d69bc693: 251 lines, 47826cf0
+poet_tile_3x3_2x4_654c2d5c: 242 lines, fcc269f4
+poet_tile_3x3_2x4_fb805c7e: 237 lines, e23fb7e4
+poet_tile_sums_1x1x1_9bb73fb3: 70 lines, 2f2f6fa3
+poet_tile_sums_1x2x3_62bf789c: 109 lines, b3025f04
+poet_tile_sums_1x2x3_ae19f18c: 158 lines, 43de5b78
+poet_tile_sums_2x2x1_52f709aa: 87 lines, bec5c63e

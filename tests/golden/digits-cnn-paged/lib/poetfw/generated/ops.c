@@ -7,17 +7,17 @@
 #include "tiles.h"
 
 #if POET_HAS_VFP
-extern poet_tile poet_tile_1x1_1x8_25f30aad;
-extern poet_tile poet_tile_1x1_2x4_30b52dc6;
-extern poet_tile poet_tile_3x3_1x8_18a2a7b2;
-extern poet_tile poet_tile_3x3_1x8_53586eec;
-extern poet_tile poet_tile_3x3_1x8_ca8efd95;
-extern poet_tile poet_tile_3x3_2x4_822c4410;
-extern poet_tile poet_tile_3x3_2x4_e66e6089;
-extern poet_tile poet_tile_sums_1x1x1_c42c7ab6;
-extern poet_tile poet_tile_sums_1x2x3_e294f4eb;
-extern poet_tile poet_tile_sums_1x2x3_ecc5bbf5;
-extern poet_tile poet_tile_sums_2x2x1_77c1ba99;
+extern poet_tile poet_tile_1x1_1x8_db5d0b84;
+extern poet_tile poet_tile_1x1_2x4_434ca9ff;
+extern poet_tile poet_tile_3x3_1x8_48bd1610;
+extern poet_tile poet_tile_3x3_1x8_7e179bea;
+extern poet_tile poet_tile_3x3_1x8_d69bc693;
+extern poet_tile poet_tile_3x3_2x4_654c2d5c;
+extern poet_tile poet_tile_3x3_2x4_fb805c7e;
+extern poet_tile poet_tile_sums_1x1x1_9bb73fb3;
+extern poet_tile poet_tile_sums_1x2x3_62bf789c;
+extern poet_tile poet_tile_sums_1x2x3_ae19f18c;
+extern poet_tile poet_tile_sums_2x2x1_52f709aa;
 
 static const struct poet_tile_run poet_tiles0000_runs_0[] = {
     {0, 12, 0, 1, -32, 224, 0x10000001u},
@@ -28,7 +28,7 @@ static const struct poet_tile_loop poet_tiles0000_loops_0[] = {
     {4, 1, 1, 256, 0, 2048, 0},
 };
 static const struct poet_tiles poet_tiles0000[] = {
-    {poet_tile_3x3_1x8_ca8efd95, poet_tiles0000_runs_0, poet_tiles0000_loops_0, 3, 0, 1, 0,
+    {poet_tile_3x3_1x8_d69bc693, poet_tiles0000_runs_0, poet_tiles0000_loops_0, 3, 1, 0,
      {.stencil = {.row_step = 32, .strips = 1, .channels = 8, .weight_other = 36, .result_other = 32, .source_row = 32, .result_row = 32}}},
 };
 
@@ -43,7 +43,7 @@ static const struct poet_tile_loop poet_tiles0001_loops_0[] = {
     {4, 1, 1, 2048, 0, 2048, 0},
 };
 static const struct poet_tiles poet_tiles0001[] = {
-    {poet_tile_3x3_1x8_18a2a7b2, poet_tiles0001_runs_0, poet_tiles0001_loops_0, 3, 0, 2, 0,
+    {poet_tile_3x3_1x8_48bd1610, poet_tiles0001_runs_0, poet_tiles0001_loops_0, 3, 2, 0,
      {.stencil = {.row_step = 32, .strips = 1, .channels = 8, .result_other = 32, .source_row = 32, .result_row = 32}}},
 };
 
@@ -58,7 +58,7 @@ static const struct poet_tile_loop poet_tiles0002_loops_0[] = {
     {4, 1, 1, 512, 0, 1024, 0},
 };
 static const struct poet_tiles poet_tiles0002[] = {
-    {poet_tile_3x3_2x4_822c4410, poet_tiles0002_runs_0, poet_tiles0002_loops_0, 3, 0, 2, 0,
+    {poet_tile_3x3_2x4_fb805c7e, poet_tiles0002_runs_0, poet_tiles0002_loops_0, 3, 2, 0,
      {.stencil = {.row_step = 16, .strips = 1, .channels = 8, .weight_other = 288, .result_other = 64, .source_row = 16, .result_row = 16}}},
 };
 
@@ -71,7 +71,7 @@ static const struct poet_tile_loop poet_tiles0003_loops_0[] = {
     {5, 2, 2, 256, 0, 4, 4},
 };
 static const struct poet_tiles poet_tiles0003[] = {
-    {poet_tile_sums_2x2x1_77c1ba99, poet_tiles0003_runs_0, poet_tiles0003_loops_0, 1, 0, 2, 0,
+    {poet_tile_sums_2x2x1_52f709aa, poet_tiles0003_runs_0, poet_tiles0003_loops_0, 1, 2, 0,
      {.dots = {.samples = 1, .groups = 16, .source_other = 256, .weight_other = 256, .put_source = 4, .put_weight = 40}}},
 };
 
@@ -83,7 +83,7 @@ static const struct poet_tile_loop poet_tiles0004_loops_0[] = {
     {4, 1, 1, 0, 40, 256, 0},
 };
 static const struct poet_tiles poet_tiles0004[] = {
-    {poet_tile_1x1_1x8_25f30aad, poet_tiles0004_runs_0, poet_tiles0004_loops_0, 1, 0, 1, 0,
+    {poet_tile_1x1_1x8_db5d0b84, poet_tiles0004_runs_0, poet_tiles0004_loops_0, 1, 1, 0,
      {.stencil = {.strips = 8, .channels = 10, .result_other = 256, .source_strip = 32, .result_strip = 32, .source_row = 256, .result_row = 32}}},
 };
 
@@ -97,7 +97,7 @@ static const struct poet_tile_loop poet_tiles0005_loops_0[] = {
     {2, 16, 64, 0, 0, 0, 0},
 };
 static const struct poet_tiles poet_tiles0005[] = {
-    {poet_tile_1x1_2x4_30b52dc6, poet_tiles0005_runs_0, poet_tiles0005_loops_0, 1, 0, 130, 0,
+    {poet_tile_1x1_2x4_434ca9ff, poet_tiles0005_runs_0, poet_tiles0005_loops_0, 1, 130, 0,
      {.stencil = {.strips = 4, .channels = 4, .weight_other = 4, .result_other = 64, .source_strip = 16, .result_strip = 16, .source_row = 64, .result_row = 16}}},
 };
 
@@ -112,7 +112,7 @@ static const struct poet_tile_loop poet_tiles0006_loops_0[] = {
     {4, 1, 1, 1024, 0, 512, 0},
 };
 static const struct poet_tiles poet_tiles0006[] = {
-    {poet_tile_3x3_2x4_e66e6089, poet_tiles0006_runs_0, poet_tiles0006_loops_0, 3, 0, 2, 0,
+    {poet_tile_3x3_2x4_654c2d5c, poet_tiles0006_runs_0, poet_tiles0006_loops_0, 3, 2, 0,
      {.stencil = {.row_step = -16, .strips = 1, .channels = 16, .weight_other = 36, .result_other = 64, .source_row = 16, .result_row = 16}}},
 };
 
@@ -128,7 +128,7 @@ static const struct poet_tile_loop poet_tiles0007_loops_0[] = {
     {2, 9, 72, 0, 0, 0, 0},
 };
 static const struct poet_tiles poet_tiles0007[] = {
-    {poet_tile_sums_1x2x3_ecc5bbf5, poet_tiles0007_runs_0, poet_tiles0007_loops_0, 3, 0, 130, 0,
+    {poet_tile_sums_1x2x3_62bf789c, poet_tiles0007_runs_0, poet_tiles0007_loops_0, 3, 130, 0,
      {.dots = {.samples = 4, .groups = 1, .source_other = 64, .weight_other = 64, .put_source = 36, .put_weight = 36}}},
 };
 
@@ -143,7 +143,7 @@ static const struct poet_tile_loop poet_tiles0008_loops_0[] = {
     {8, 1, 1, 256, 0, 36, 0},
 };
 static const struct poet_tiles poet_tiles0008[] = {
-    {poet_tile_sums_1x2x3_e294f4eb, poet_tiles0008_runs_0, poet_tiles0008_loops_0, 3, 0, 2, 0,
+    {poet_tile_sums_1x2x3_ae19f18c, poet_tiles0008_runs_0, poet_tiles0008_loops_0, 3, 2, 0,
      {.dots = {.samples = 4, .groups = 1, .source_other = 256, .weight_other = 256, .put_source = 36, .put_weight = 288}}},
 };
 
@@ -158,7 +158,7 @@ static const struct poet_tile_loop poet_tiles0009_loops_0[] = {
     {4, 1, 1, 2048, 0, 2048, 0},
 };
 static const struct poet_tiles poet_tiles0009[] = {
-    {poet_tile_3x3_1x8_53586eec, poet_tiles0009_runs_0, poet_tiles0009_loops_0, 3, 0, 2, 0,
+    {poet_tile_3x3_1x8_7e179bea, poet_tiles0009_runs_0, poet_tiles0009_loops_0, 3, 2, 0,
      {.stencil = {.row_step = -32, .strips = 1, .channels = 8, .result_other = 32, .source_row = 32, .result_row = 32}}},
 };
 
@@ -173,7 +173,7 @@ static const struct poet_tile_loop poet_tiles0010_loops_0[] = {
     {1, 18, 0, 0, 0, 0, 0},
 };
 static const struct poet_tiles poet_tiles0010[] = {
-    {poet_tile_sums_1x2x3_e294f4eb, poet_tiles0010_runs_0, poet_tiles0010_loops_0, 3, 0, 129, 0,
+    {poet_tile_sums_1x2x3_ae19f18c, poet_tiles0010_runs_0, poet_tiles0010_loops_0, 3, 129, 0,
      {.dots = {.samples = 4, .groups = 1, .source_other = 256, .weight_other = 256, .put_source = 36, .put_weight = 36}}},
 };
 
@@ -184,7 +184,7 @@ static const struct poet_tile_run poet_tiles0011_runs_0[] = {
     {192, 0, 224, 1, -32, 224, 0x10000001u},
 };
 static const struct poet_tiles poet_tiles0011[] = {
-    {poet_tile_3x3_1x8_ca8efd95, poet_tiles0011_runs_0, NULL, 3, 0, 0, 0,
+    {poet_tile_3x3_1x8_d69bc693, poet_tiles0011_runs_0, NULL, 3, 0, 0,
      {.stencil = {.row_step = 32, .strips = 1, .channels = 8, .weight_other = 36, .result_other = 32, .source_row = 32, .result_row = 32}}},
 };
 
@@ -198,7 +198,7 @@ static const struct poet_tile_loop poet_tiles0012_loops_0[] = {
     {8, 1, 1, 0, 288, 256, 0},
 };
 static const struct poet_tiles poet_tiles0012[] = {
-    {poet_tile_3x3_1x8_18a2a7b2, poet_tiles0012_runs_0, poet_tiles0012_loops_0, 3, 0, 1, 0,
+    {poet_tile_3x3_1x8_48bd1610, poet_tiles0012_runs_0, poet_tiles0012_loops_0, 3, 1, 0,
      {.stencil = {.row_step = 32, .strips = 1, .channels = 8, .result_other = 32, .source_row = 32, .result_row = 32}}},
 };
 
@@ -212,7 +212,7 @@ static const struct poet_tile_loop poet_tiles0013_loops_0[] = {
     {8, 2, 2, 0, 288, 64, 0},
 };
 static const struct poet_tiles poet_tiles0013[] = {
-    {poet_tile_3x3_2x4_822c4410, poet_tiles0013_runs_0, poet_tiles0013_loops_0, 3, 0, 1, 0,
+    {poet_tile_3x3_2x4_fb805c7e, poet_tiles0013_runs_0, poet_tiles0013_loops_0, 3, 1, 0,
      {.stencil = {.row_step = 16, .strips = 1, .channels = 8, .weight_other = 288, .result_other = 64, .source_row = 16, .result_row = 16}}},
 };
 
@@ -224,7 +224,7 @@ static const struct poet_tile_loop poet_tiles0014_loops_0[] = {
     {10, 1, 1, 256, 0, 4, 4},
 };
 static const struct poet_tiles poet_tiles0014[] = {
-    {poet_tile_sums_1x1x1_c42c7ab6, poet_tiles0014_runs_0, poet_tiles0014_loops_0, 1, 0, 1, 0,
+    {poet_tile_sums_1x1x1_9bb73fb3, poet_tiles0014_runs_0, poet_tiles0014_loops_0, 1, 1, 0,
      {.dots = {.samples = 1, .groups = 32, .source_other = 256, .weight_other = 256, .put_source = 4, .put_weight = 40}}},
 };
 

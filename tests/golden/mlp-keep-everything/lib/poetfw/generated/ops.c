@@ -7,12 +7,12 @@
 #include "tiles.h"
 
 #if POET_HAS_VFP
-extern poet_tile poet_tile_1x1_2x8_353f4172;
-extern poet_tile poet_tile_1x1_4x4_81c8dbf2;
-extern poet_tile poet_tile_sums_1x1x1_28f12db6;
-extern poet_tile poet_tile_sums_1x1x1_2a00aa51;
-extern poet_tile poet_tile_sums_2x4x1_c57eb71f;
-extern poet_tile poet_tile_sums_4x2x1_142d0576;
+extern poet_tile poet_tile_1x1_2x8_4f251eea;
+extern poet_tile poet_tile_1x1_4x4_debeaa7e;
+extern poet_tile poet_tile_sums_1x1x1_6343a11b;
+extern poet_tile poet_tile_sums_1x1x1_a89e9df7;
+extern poet_tile poet_tile_sums_2x4x1_317b47f6;
+extern poet_tile poet_tile_sums_4x2x1_0b926037;
 
 static const struct poet_tile_run poet_tiles0000_runs_0[] = {
     {0, 0, 0, 2, -256, -256, 0x0u},
@@ -22,7 +22,7 @@ static const struct poet_tile_loop poet_tiles0000_loops_0[] = {
     {16, 4, 4, 256, 0, 4, 4},
 };
 static const struct poet_tiles poet_tiles0000[] = {
-    {poet_tile_sums_4x2x1_142d0576, poet_tiles0000_runs_0, poet_tiles0000_loops_0, 1, 0, 2, 0,
+    {poet_tile_sums_4x2x1_0b926037, poet_tiles0000_runs_0, poet_tiles0000_loops_0, 1, 2, 0,
      {.dots = {.samples = 1, .groups = 8, .source_other = 256, .weight_other = 256, .put_source = 4, .put_weight = 256}}},
 };
 
@@ -35,7 +35,7 @@ static const struct poet_tile_loop poet_tiles0001_loops_0[] = {
     {8, 4, 4, 256, 0, 4, 4},
 };
 static const struct poet_tiles poet_tiles0001[] = {
-    {poet_tile_sums_4x2x1_142d0576, poet_tiles0001_runs_0, poet_tiles0001_loops_0, 1, 0, 2, 0,
+    {poet_tile_sums_4x2x1_0b926037, poet_tiles0001_runs_0, poet_tiles0001_loops_0, 1, 2, 0,
      {.dots = {.samples = 1, .groups = 8, .source_other = 256, .weight_other = 256, .put_source = 4, .put_weight = 128}}},
 };
 
@@ -47,7 +47,7 @@ static const struct poet_tile_loop poet_tiles0002_loops_0[] = {
     {5, 2, 2, 128, 0, 4, 4},
 };
 static const struct poet_tiles poet_tiles0002[] = {
-    {poet_tile_sums_2x4x1_c57eb71f, poet_tiles0002_runs_0, poet_tiles0002_loops_0, 1, 0, 1, 0,
+    {poet_tile_sums_2x4x1_317b47f6, poet_tiles0002_runs_0, poet_tiles0002_loops_0, 1, 1, 0,
      {.dots = {.samples = 1, .groups = 16, .source_other = 128, .weight_other = 128, .put_source = 4, .put_weight = 40}}},
 };
 
@@ -56,7 +56,7 @@ static const struct poet_tile_run poet_tiles0003_runs_0[] = {
     {0, 0, 0, 1, 128, 0, 0x0u},
 };
 static const struct poet_tiles poet_tiles0003[] = {
-    {poet_tile_1x1_4x4_81c8dbf2, poet_tiles0003_runs_0, NULL, 1, 0, 0, 0,
+    {poet_tile_1x1_4x4_debeaa7e, poet_tiles0003_runs_0, NULL, 1, 0, 0,
      {.stencil = {.strips = 8, .channels = 5, .weight_other = 40, .result_other = 128, .source_strip = 16, .result_strip = 16, .source_row = 128, .result_row = 16}}},
 };
 
@@ -70,7 +70,7 @@ static const struct poet_tile_loop poet_tiles0004_loops_0[] = {
     {2, 16, 32, 0, 0, 0, 0},
 };
 static const struct poet_tiles poet_tiles0004[] = {
-    {poet_tile_1x1_2x8_353f4172, poet_tiles0004_runs_0, poet_tiles0004_loops_0, 1, 0, 130, 0,
+    {poet_tile_1x1_2x8_4f251eea, poet_tiles0004_runs_0, poet_tiles0004_loops_0, 1, 130, 0,
      {.stencil = {.strips = 2, .channels = 2, .weight_other = 4, .result_other = 64, .source_strip = 32, .result_strip = 32, .source_row = 64, .result_row = 32}}},
 };
 
@@ -79,7 +79,7 @@ static const struct poet_tile_run poet_tiles0005_runs_0[] = {
     {0, 0, 0, 1, 256, 0, 0x0u},
 };
 static const struct poet_tiles poet_tiles0005[] = {
-    {poet_tile_1x1_4x4_81c8dbf2, poet_tiles0005_runs_0, NULL, 1, 0, 0, 0,
+    {poet_tile_1x1_4x4_debeaa7e, poet_tiles0005_runs_0, NULL, 1, 0, 0,
      {.stencil = {.strips = 16, .channels = 16, .weight_other = 128, .result_other = 256, .source_strip = 16, .result_strip = 16, .source_row = 256, .result_row = 16}}},
 };
 
@@ -100,9 +100,9 @@ static const struct poet_tile_loop poet_tiles0006_loops_1[] = {
     {2, 16, 64, 48, 0, 0, 0},
 };
 static const struct poet_tiles poet_tiles0006[] = {
-    {poet_tile_1x1_2x8_353f4172, poet_tiles0006_runs_0, poet_tiles0006_loops_0, 1, 0, 130, 1,
+    {poet_tile_1x1_2x8_4f251eea, poet_tiles0006_runs_0, poet_tiles0006_loops_0, 1, 130, 1,
      {.stencil = {.strips = 3, .channels = 2, .weight_other = 4, .result_other = 96, .source_strip = 32, .result_strip = 32, .source_row = 96, .result_row = 32}}},
-    {poet_tile_1x1_2x8_353f4172, poet_tiles0006_runs_1, poet_tiles0006_loops_1, 1, 0, 129, 0,
+    {poet_tile_1x1_2x8_4f251eea, poet_tiles0006_runs_1, poet_tiles0006_loops_1, 1, 129, 0,
      {.stencil = {.strips = 2, .channels = 2, .weight_other = 4, .result_other = 64, .source_strip = 32, .result_strip = 32, .source_row = 64, .result_row = 32}}},
 };
 
@@ -123,9 +123,9 @@ static const struct poet_tile_loop poet_tiles0007_loops_1[] = {
     {2, 16, 64, 48, 0, 0, 0},
 };
 static const struct poet_tiles poet_tiles0007[] = {
-    {poet_tile_1x1_2x8_353f4172, poet_tiles0007_runs_0, poet_tiles0007_loops_0, 1, 0, 130, 1,
+    {poet_tile_1x1_2x8_4f251eea, poet_tiles0007_runs_0, poet_tiles0007_loops_0, 1, 130, 1,
      {.stencil = {.strips = 3, .channels = 2, .weight_other = 4, .result_other = 96, .source_strip = 32, .result_strip = 32, .source_row = 96, .result_row = 32}}},
-    {poet_tile_1x1_2x8_353f4172, poet_tiles0007_runs_1, poet_tiles0007_loops_1, 1, 0, 129, 0,
+    {poet_tile_1x1_2x8_4f251eea, poet_tiles0007_runs_1, poet_tiles0007_loops_1, 1, 129, 0,
      {.stencil = {.strips = 2, .channels = 2, .weight_other = 4, .result_other = 64, .source_strip = 32, .result_strip = 32, .source_row = 64, .result_row = 32}}},
 };
 
@@ -137,7 +137,7 @@ static const struct poet_tile_loop poet_tiles0008_loops_0[] = {
     {64, 1, 1, 256, 0, 4, 4},
 };
 static const struct poet_tiles poet_tiles0008[] = {
-    {poet_tile_sums_1x1x1_2a00aa51, poet_tiles0008_runs_0, poet_tiles0008_loops_0, 1, 0, 1, 0,
+    {poet_tile_sums_1x1x1_a89e9df7, poet_tiles0008_runs_0, poet_tiles0008_loops_0, 1, 1, 0,
      {.dots = {.samples = 1, .groups = 16, .source_other = 256, .weight_other = 256, .put_source = 4, .put_weight = 256}}},
 };
 
@@ -149,7 +149,7 @@ static const struct poet_tile_loop poet_tiles0009_loops_0[] = {
     {32, 1, 1, 256, 0, 4, 4},
 };
 static const struct poet_tiles poet_tiles0009[] = {
-    {poet_tile_sums_1x1x1_2a00aa51, poet_tiles0009_runs_0, poet_tiles0009_loops_0, 1, 0, 1, 0,
+    {poet_tile_sums_1x1x1_a89e9df7, poet_tiles0009_runs_0, poet_tiles0009_loops_0, 1, 1, 0,
      {.dots = {.samples = 1, .groups = 16, .source_other = 256, .weight_other = 256, .put_source = 4, .put_weight = 128}}},
 };
 
@@ -161,7 +161,7 @@ static const struct poet_tile_loop poet_tiles0010_loops_0[] = {
     {10, 1, 1, 128, 0, 4, 4},
 };
 static const struct poet_tiles poet_tiles0010[] = {
-    {poet_tile_sums_1x1x1_28f12db6, poet_tiles0010_runs_0, poet_tiles0010_loops_0, 1, 0, 1, 0,
+    {poet_tile_sums_1x1x1_6343a11b, poet_tiles0010_runs_0, poet_tiles0010_loops_0, 1, 1, 0,
      {.dots = {.samples = 1, .groups = 32, .source_other = 128, .weight_other = 128, .put_source = 4, .put_weight = 40}}},
 };
 
