@@ -34,7 +34,7 @@ from poetfw.planning.kept_features import Keepable, are_wanted, find_keepable
 from poetfw.planning.loading import loading
 from poetfw.planning.plans import Plan, plan_unscheduled
 from poetfw.planning.problem import schedule_problem
-from poetfw.planning.read_ahead import MOST_ENERGY, read_ahead
+from poetfw.planning.read_ahead import MOST_ENERGY, read_ahead, spare_at
 from poetfw.planning.several import costs_of, plan_on_devices, require_room
 from poetfw.planning.watchdog import require_fed, watchdog_time_ms
 from poetfw.schedule import ExecutionPlan, StepCost, Tell, step_costs, tell_nobody
@@ -226,14 +226,18 @@ def _plan_streamed(
         best = planned(chosen.program, units, chosen.known)
     except InfeasibleError as refused:
         raise with_not_streamed(refused, chosen.program) from refused
-    if board.overlaps and not deadline.has_passed():
-        schedule = best[2][0].training
-        ahead = read_ahead(chosen.program, board, costs)
-        if ahead != chosen.program:
-            with suppress(InfeasibleError):
-                other = planned(ahead, units * _AHEAD_SHARE, [schedule.plan])
-                if other[2][0].training.energy_j <= MOST_ENERGY * schedule.energy_j:
-                    best = other
+    program, _, (plan, _) = best
+    schedule = plan.training
+    room = budget - resident_bytes(program.resident, BLOCK_BYTES)
+    problem = schedule_problem(program.training, board, costs(program.training, board), room)
+    for spare_bytes in (spare_at(problem, schedule.plan), {}) if board.overlaps else ():
+        ahead = read_ahead(program, board, costs, spare_bytes)
+        if ahead == program or deadline.has_passed():
+            break
+        with suppress(InfeasibleError):
+            other = planned(ahead, units * _AHEAD_SHARE, [schedule.plan])
+            if other[2][0].training.energy_j <= MOST_ENERGY * schedule.energy_j:
+                return other
     return best
 
 

@@ -9,7 +9,7 @@ and load nothing ahead.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from typing import NamedTuple
 
@@ -18,15 +18,11 @@ from poetfw.costs import CostProvider
 from poetfw.ir import Graph, Op
 from poetfw.ops import PiecedOp, kind_of, streamed_kind
 from poetfw.planning.problem import schedule_problem, streaming_cost
-from poetfw.schedule import Storage
+from poetfw.schedule import ExecutionPlan, ScheduleProblem, StepKind, Storage, simulate
 from poetfw.training import Program
 
 MOST_ENERGY = 1.02
 """Energy of a layer's transfers, as a multiple of that without, that saved time may take."""
-
-
-_SPARE_BYTES = 4096
-"""Bytes by which an op may take more workspace than without."""
 
 
 class _Use(NamedTuple):
@@ -47,7 +43,9 @@ class _Use(NamedTuple):
         return self._replace(op=replace(self.op, attributes=attributes))
 
 
-def read_ahead(program: Program, board: Board, costs: CostProvider) -> Program:
+def read_ahead(
+    program: Program, board: Board, costs: CostProvider, spare_bytes: Mapping[str, int]
+) -> Program:
     """The program in which slices of weights are loaded ahead, where that pays.
 
     It pays if the product of a layer's energy and time falls, and the energy hardly rises.
@@ -56,6 +54,8 @@ def read_ahead(program: Program, board: Board, costs: CostProvider) -> Program:
         program: a program with streamed weights.
         board: a board whose transfers overlap with computing.
         costs: provider of op costs.
+        spare_bytes: bytes by which the workspace of an op of the training step may grow, by its
+            name; 0 for others.
     """
     table = costs(program.training, board)
     storage = schedule_problem(program.training, board, table, None).storage
@@ -78,7 +78,7 @@ def read_ahead(program: Program, board: Board, costs: CostProvider) -> Program:
         for tile in _smaller(each[0].op.integers("tile")):
             ahead = [use.in_tiles(tile) for use in each]
             if all(
-                new.workspace_bytes <= old.workspace_bytes + _SPARE_BYTES
+                new.workspace_bytes <= old.workspace_bytes + spare_bytes.get(new.op.name, 0)
                 for new, old in zip(ahead, each, strict=True)
             ):
                 energy_j, product = _energy_and_product(ahead[:count], storage)
@@ -94,6 +94,16 @@ def read_ahead(program: Program, board: Board, costs: CostProvider) -> Program:
         training=with_changed(program.training),
         evaluation=with_changed(program.evaluation),
     )
+
+
+def spare_at(problem: ScheduleProblem, plan: ExecutionPlan) -> dict[str, int]:
+    """Bytes that are free whenever a plan computes an op, by its name."""
+    spare: dict[str, int] = {}
+    for step, used in zip(plan, simulate(problem, plan).during_bytes, strict=True):
+        if step.kind is StepKind.COMPUTE:
+            left = problem.ram_bytes - used
+            spare[step.node] = min(left, spare.get(step.node, left))
+    return spare
 
 
 def _smaller(tile: tuple[int, ...]) -> Iterator[tuple[int, ...]]:

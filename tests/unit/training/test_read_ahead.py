@@ -19,6 +19,11 @@ from poetfw.training import Program, Sgd, make_program, stream
 BOARD = load_board("nrf52840")
 TILES = {"stack3.a.conv.weight": (64, 8), "stack3.b.conv.weight": (32, 16)}
 LOADING = 2
+SPARE = {
+    f"{layer}{op}": 4096
+    for layer in ("stack3.a.conv", "stack3.b.conv")
+    for op in ("", ".backward_input")
+}
 
 
 def streamed() -> Program:
@@ -37,7 +42,7 @@ def storage_of(program: Program) -> Storage:
 
 def test_slices_become_smaller_in_all_ops_of_a_layer() -> None:
     before = streamed()
-    after = read_ahead(before, BOARD, analytic_costs)
+    after = read_ahead(before, BOARD, analytic_costs, SPARE)
     storage = storage_of(before)
     for graph, other in (
         (before.training, after.training),
@@ -80,7 +85,7 @@ class _Channel:
 @pytest.mark.parametrize("compute_s", [0.0, 0.01, 0.3, 5.0])
 def test_the_time_is_that_of_a_core_and_a_channel_side_by_side(compute_s: float) -> None:
     """What the formula says is what happens if each slice is followed."""
-    program = read_ahead(streamed(), BOARD, analytic_costs)
+    program = read_ahead(streamed(), BOARD, analytic_costs, SPARE)
     storage, graph = storage_of(program), program.training
     for op in graph.ops:
         kind = streamed_kind(op)
@@ -120,6 +125,6 @@ def test_ops_on_stored_tensors_are_left_alone() -> None:
         for op in graph.ops
     )
     pieced = replace(program, training=replace(graph, ops=ops))
-    after = read_ahead(pieced, BOARD, lambda each, board: analytic_costs(graph, board))
+    after = read_ahead(pieced, BOARD, lambda each, board: analytic_costs(graph, board), SPARE)
     ahead = {op.name for op in after.training.ops if "ahead" in op.attributes}
     assert ahead == {"stack3.a.conv", "stack3.a.conv.backward_input"}
