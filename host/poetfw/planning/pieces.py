@@ -6,7 +6,7 @@ from __future__ import annotations
 import math
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from functools import cache
+from functools import cache, lru_cache
 from itertools import combinations, permutations, product
 from types import MappingProxyType
 from typing import NamedTuple, Protocol
@@ -180,17 +180,15 @@ class _Part(NamedTuple):
     room: tuple[int, int, int]
 
 
+@dataclass(frozen=True, kw_only=True)
 class PieceSearch:
-    """Exhaustive search for the pieces of each op, which remembers what it has found."""
+    """Exhaustive search for the pieces of each op; what a process has found is remembered.
 
-    def __init__(self, *, continues: bool = False) -> None:
-        """Begin with nothing found.
+    Attributes:
+        continues: True on a board whose sums may be continued (`poetfw.ops.continued`).
+    """
 
-        Args:
-            continues: True on a board whose sums may be continued (`poetfw.ops.continued`).
-        """
-        self.continues = continues
-        self._found: dict[object, tuple[PieceChoice, ...]] = {}
+    continues: bool = False
 
     def choose(self, op: Op, tensors: Mapping[str, Tensor], room_bytes: int) -> Op:
         """The op in the pieces of least traffic, within a room.
@@ -265,20 +263,10 @@ class PieceSearch:
 
     def choices(self, op: Op, tensors: Mapping[str, Tensor]) -> tuple[PieceChoice, ...]:
         """All pieces of an op, none of which is worse than another one in both respects."""
-        alike, key = _without_names(op, tensors)
-        if key not in self._found:
-            choices = sorted(
-                _every_choice(*alike, continues=self.continues),
-                key=lambda each: (each.workspace_bytes, each.cost),
-            )
-            best: list[PieceChoice] = []
-            for each in choices:
-                if not best or each.cost < best[-1].cost:
-                    best.append(each)
-            if not best:
-                raise ModelError(f"op {op.name!r} ({op.kind}) cannot run in pieces")
-            self._found[key] = tuple(best)
-        return self._found[key]
+        found = _best_choices(*_without_names(op, tensors), continues=self.continues)
+        if not found:
+            raise ModelError(f"op {op.name!r} ({op.kind}) cannot run in pieces")
+        return found
 
 
 def _operands(op: Op) -> dict[str, None]:
@@ -314,25 +302,20 @@ def _cost(nest: Nest) -> int:
     return moved.size_bytes + REQUEST_BYTES * moved.requests
 
 
-def _without_names(
-    op: Op, tensors: Mapping[str, Tensor]
-) -> tuple[tuple[Op, dict[str, Tensor]], object]:
-    """The op with numbers for names, its tensors, and what its pieces depend on."""
+def _without_names(op: Op, tensors: Mapping[str, Tensor]) -> tuple[Op, tuple[Tensor, ...]]:
+    """The op with numbers for names, and its tensors: what its pieces depend on."""
     inner = (part.output for part in op.joined if part.output is not None)
     names = dict.fromkeys((*_operands(op), *op.updates, *inner))
     number = {name: str(index) for index, name in enumerate(names)}
-    renamed = {
-        number[name]: replace(
-            tensors[name],
-            name=number[name],
-            base=None,
-            offset_bytes=tensors[name].offset_bytes if tensors[name].tile else 0,
-        )
-        for name in names
-        if name in tensors
-    }
-    alike = _with_names(op, "op", number)
-    return (alike, renamed), (alike, tuple(renamed.values()))
+    renamed = (_numbered(tensors[name], number[name]) for name in names if name in tensors)
+    return _with_names(op, "op", number), tuple(renamed)
+
+
+@lru_cache(maxsize=4096)
+def _numbered(tensor: Tensor, number: str) -> Tensor:
+    """The tensor by itself, with a number for its name."""
+    offset_bytes = tensor.offset_bytes if tensor.tile else 0
+    return replace(tensor, name=number, base=None, offset_bytes=offset_bytes)
 
 
 def _with_names(op: Op, name: str, names: Mapping[str, str]) -> Op:
@@ -347,6 +330,19 @@ def _with_names(op: Op, name: str, names: Mapping[str, str]) -> Op:
             _with_names(part, f"{name}.{number}", names) for number, part in enumerate(op.joined)
         ),
     )
+
+
+@lru_cache(maxsize=1 << 16)
+def _best_choices(
+    op: Op, tensors: tuple[Tensor, ...], *, continues: bool
+) -> tuple[PieceChoice, ...]:
+    """Pieces of an op, none of which is worse than another one in both respects."""
+    every = _every_choice(op, {tensor.name: tensor for tensor in tensors}, continues=continues)
+    best: list[PieceChoice] = []
+    for each in sorted(every, key=lambda each: (each.workspace_bytes, each.cost)):
+        if not best or each.cost < best[-1].cost:
+            best.append(each)
+    return tuple(best)
 
 
 def _every_choice(

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 
 from poetfw.common.errors import ModelError
 from poetfw.common.limits import Deadline
@@ -31,12 +31,16 @@ class _Use:
         op: the op.
         room_bytes: limit of its workspace with its operands that are in RAM.
         counts: True if its traffic counts; otherwise it only has to fit.
+        names: names of the tensors with tiles that it sees.
+        known: excess and traffic that were found, by the tiles of these.
     """
 
     graph: Graph
     op: Op
     room_bytes: int
     counts: bool
+    names: tuple[str, ...]
+    known: dict[tuple[Tile, ...], tuple[float, int]] = field(default_factory=dict)
 
 
 class TileDescent:
@@ -73,10 +77,10 @@ class TileDescent:
             counts: False if the ops only have to fit, and their traffic does not count.
         """
         for op in graph.ops:
-            use = _Use(graph, op, room_bytes - waiting.get(op.name, 0), counts)
-            for name in operand_roots(op, graph.by_name):
-                if name in self._uses:
-                    self._uses[name].append(use)
+            names = tuple(name for name in operand_roots(op, graph.by_name) if name in self._uses)
+            use = _Use(graph, op, room_bytes - waiting.get(op.name, 0), counts, names)
+            for name in names:
+                self._uses[name].append(use)
 
     def run(self, deadline: Deadline) -> dict[str, Tile]:
         """Take better tiles as long as there are any; returns those of all tensors."""
@@ -107,12 +111,21 @@ class TileDescent:
         """Bytes by which ops exceed their rooms at most, and the traffic of those that count."""
         most, traffic = 0.0, 0
         for use in uses:
-            tensors = operands_in_storage(
-                use.op, use.graph.by_name, self._tiles, lambda root: self._tiles[root.name]
-            )
-            try:
-                excess, cost = self._search.weigh(use.op, tensors, use.room_bytes)
-            except ModelError:
-                return math.inf, 0
+            tiles = tuple(self._tiles[name] for name in use.names)
+            if tiles not in use.known:
+                use.known[tiles] = self._weigh_one(use)
+            excess, cost = use.known[tiles]
+            if excess == math.inf:
+                return excess, 0
             most, traffic = max(most, excess), traffic + cost * use.counts
         return most, traffic
+
+    def _weigh_one(self, use: _Use) -> tuple[float, int]:
+        """Excess and traffic of one op; without limit where it cannot run in pieces."""
+        tensors = operands_in_storage(
+            use.op, use.graph.by_name, self._tiles, lambda root: self._tiles[root.name]
+        )
+        try:
+            return self._search.weigh(use.op, tensors, use.room_bytes)
+        except ModelError:
+            return math.inf, 0

@@ -230,9 +230,7 @@ def test_interrupted_it_gives_the_cell_it_has_first(monkeypatch: pytest.MonkeyPa
 
 
 def test_the_papers_weights_stay_in_ram() -> None:
-    streamed, resident = (
-        task("mkr1000", "autoencoder", 2).load().problem for task in (Task, PaperTask)
-    )
+    streamed, resident = (task("mkr1000", "lenet5").load().problem for task in (Task, PaperTask))
     assert streamed.resident_bytes < 32_768 < resident.resident_bytes
     assert streamed.nodes != resident.nodes
 
