@@ -4,14 +4,16 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Callable
 from dataclasses import replace
+from functools import cache
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
 
-from poetfw import plan as plan_training
+from poetfw import open as open_firmware
 from poetfw.boards import Board
 from poetfw.common.resources import boards_dir
 from poetfw.firmware import LIBRARY
@@ -33,13 +35,29 @@ def trained(folder: Path, name: str) -> dict[str, bytes]:
         return {key: weights[key].tobytes() for key in weights}
 
 
+def options_of(optimizer: str) -> tuple[str, ...]:
+    return (*LINUX, *optimizer.split(), "--checkpoint-every", "2")
+
+
+@pytest.fixture(scope="module")
+def stored(tmp_path_factory: pytest.TempPathFactory) -> Callable[[tuple[str, ...], int], Any]:
+    """Makes builds within small budgets, each once: folder and report."""
+
+    @cache
+    def build(options: tuple[str, ...], budget_bytes: int) -> tuple[Path, Any]:
+        folder = tmp_path_factory.mktemp("stored")
+        return folder, succeed("build", *options, "--ram", str(budget_bytes), cwd=folder)
+
+    return build
+
+
 @pytest.fixture(scope="module", params=OPTIMIZERS)
 def plenty(
     request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory
 ) -> tuple[tuple[str, ...], Any, dict[str, bytes]]:
     """Options of a build; its run and its weights with all tensors in RAM."""
     folder = tmp_path_factory.mktemp("plenty")
-    options = (*LINUX, *request.param.split(), "--checkpoint-every", "2")
+    options = options_of(request.param)
     build = succeed("build", *options, "--ram", "64M", cwd=folder)
     assert build["streaming"] is None
     run = succeed(*RUN, cwd=folder)
@@ -48,28 +66,30 @@ def plenty(
 
 @pytest.mark.parametrize("budget_bytes", [7000, 5000])
 def test_stored_tensors_train_to_the_bits_of_tensors_in_ram(
-    tmp_path: Path, plenty: tuple[tuple[str, ...], Any, dict[str, bytes]], budget_bytes: int
+    stored: Callable[[tuple[str, ...], int], Any],
+    plenty: tuple[tuple[str, ...], Any, dict[str, bytes]],
+    budget_bytes: int,
 ) -> None:
     options, in_ram, weights = plenty
-    build = succeed("build", *options, "--ram", str(budget_bytes), cwd=tmp_path)
+    folder, build = stored(options, budget_bytes)
     storing = build["streaming"]
     assert build["peak_bytes"] <= budget_bytes == build["budget_bytes"]
     assert storing["stored_bytes"] > 0
     assert len(storing["stored"]) == len(set(storing["stored"]))
-    run = succeed(*RUN, "--verify", cwd=tmp_path)
+    run = succeed(*RUN, "--verify", cwd=folder)
     assert run["verify"]["ok"], run["verify"]["missed"]
     assert run["verify"]["bit_identical_to_unscheduled"]
     assert run["high_water_bytes"] <= build["peak_bytes"]
     (memory,) = run["memories"].values()
     assert memory["step_traffic"] == memory["planned_traffic"]
     assert (run["loss"], run["accuracy"]) == (in_ram["loss"], in_ram["accuracy"])
-    assert trained(tmp_path, "weights.npz") == weights
+    assert trained(folder, "weights.npz") == weights
 
-    slots = trained_slots(tmp_path)
-    succeed("run", "--board", "linux", "--steps", "3", cwd=tmp_path)
-    resumed = succeed(*RUN, "--resume", cwd=tmp_path)
+    slots = trained_slots(folder)
+    succeed("run", "--board", "linux", "--steps", "3", cwd=folder)
+    resumed = succeed(*RUN, "--resume", cwd=folder)
     assert (resumed["resumed_from"], resumed["loss"]) == (3, run["loss"][3:])
-    assert trained_slots(tmp_path) == slots
+    assert trained_slots(folder) == slots
 
 
 def test_an_encoder_as_pytorch_exports_it_trains_beyond_the_ram(tmp_path: Path) -> None:
@@ -79,24 +99,24 @@ def test_an_encoder_as_pytorch_exports_it_trains_beyond_the_ram(tmp_path: Path) 
     class Network(torch.nn.Module):  # type: ignore[misc, name-defined]
         def __init__(self) -> None:
             super().__init__()
-            self.embed = torch.nn.Linear(12, 24)
+            self.embed = torch.nn.Linear(8, 16)
             self.layer = torch.nn.TransformerEncoderLayer(
-                24, 2, 48, 0.0, "gelu", batch_first=True, norm_first=True
+                16, 2, 32, 0.0, "gelu", batch_first=True, norm_first=True
             )
-            self.head = torch.nn.Linear(24, 5)
+            self.head = torch.nn.Linear(16, 3)
 
         def forward(self, x: Any) -> Any:
             return self.head(self.layer(self.embed(x)).mean(1))
 
     torch.manual_seed(0)
-    exported = torch.export.export(Network().train(), (torch.randn(1, 32, 12),))
+    exported = torch.export.export(Network().train(), (torch.randn(1, 16, 8),))
     torch.export.save(exported, tmp_path / "encoder.pt2")
     options = ("--board", "linux", "--model", "encoder.pt2", "--batch", "1", "--data", "synthetic")
     runs = []
-    for budget in ("64M", "18K"):
+    for budget in ("64M", "6K"):
         limits = ("--ram", budget, "--work-limit", "0.5")
         build = succeed("build", *options, *limits, cwd=tmp_path, timeout_s=300)
-        verify = ("--verify",) if budget == "18K" else ()
+        verify = ("--verify",) if budget == "6K" else ()
         run = succeed("run", "--board", "linux", "--steps", "3", *verify, cwd=tmp_path)
         runs.append((run["loss"], run["accuracy"], trained(tmp_path, "weights.npz")))
     assert build["streaming"]["stored"]
@@ -112,19 +132,11 @@ def test_what_fits_is_not_stored(tmp_path: Path) -> None:
     assert all("image" not in slot for slot in slots)
 
 
-@pytest.mark.parametrize(
-    ("options", "says"),
-    [
-        ((*LINUX, "--ram", "2000"), "Op '"),
-        ((*LINUX[:-1], "2", "--ram", "2800"), "too small"),
-    ],
-)
-def test_a_budget_below_the_smallest_pieces_is_said(
-    tmp_path: Path, options: tuple[str, ...], says: str
-) -> None:
-    refused = poetfw("build", *options, "--generate-only", "--json", cwd=tmp_path)
+def test_a_budget_below_the_smallest_pieces_of_a_batch_is_said(tmp_path: Path) -> None:
+    options = (*LINUX[:-1], "2", "--ram", "2800", "--generate-only", "--json")
+    refused = poetfw("build", *options, cwd=tmp_path)
     assert refused.code == 5
-    assert says in refused.json["error"]["message"]
+    assert "too small" in refused.json["error"]["message"]
 
 
 def test_a_network_larger_than_the_storage_is_said(tmp_path: Path) -> None:
@@ -132,7 +144,7 @@ def test_a_network_larger_than_the_storage_is_said(tmp_path: Path) -> None:
     size = '[storage]\nsize_bytes = { value = 100_000, source = "chosen" }'
     board = tmp_path / "small.toml"
     board.write_text(text.replace("[storage]", size))
-    refused = poetfw("build", "--board", board, *LINUX[2:], "--ram", "7000", "--json", cwd=tmp_path)
+    refused = poetfw("build", "--board", board, *LINUX[2:], "--ram", "64M", "--json", cwd=tmp_path)
     assert refused.code == 1
     assert "and the storage 'file' holds 100,000" in refused.json["error"]["message"]
     assert not list(tmp_path.glob("build/*/storage.img"))
@@ -140,7 +152,10 @@ def test_a_network_larger_than_the_storage_is_said(tmp_path: Path) -> None:
 
 def test_the_smallest_budget_that_is_named_is_exact(tmp_path: Path) -> None:
     command = ("build", *LINUX, "--generate-only", "--json", "--ram")
-    smallest = poetfw(*command, "2000", cwd=tmp_path).json["error"]["minimum_budget_bytes"]
+    refused = poetfw(*command, "2000", cwd=tmp_path)
+    assert refused.code == 5
+    assert "Op '" in refused.json["error"]["message"]
+    smallest = refused.json["error"]["minimum_budget_bytes"]
     below = poetfw(*command, str(smallest - 1), cwd=tmp_path)
     assert below.code == 5
     assert below.json["error"]["minimum_budget_bytes"] == smallest
@@ -148,20 +163,19 @@ def test_the_smallest_budget_that_is_named_is_exact(tmp_path: Path) -> None:
 
 
 def test_a_network_beyond_the_reference_is_streamed_there_too(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    stored: Callable[[tuple[str, ...], int], Any], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     def little(project: BuiltProject) -> tuple[Board, str]:
         board, environment = with_reference_ram(project)
         return replace(board, ram_bytes=board.stack_bytes + 20_000), environment
 
-    plan = plan_training("digits-cnn", board="linux", batch=1, ram=7000)
-    firmware = plan.compile(tmp_path)
+    folder = stored(options_of(OPTIMIZERS[0]), 7000)[0] / "build/linux"
     monkeypatch.setattr(verification, "with_reference_ram", little)
-    run = firmware.run(steps=2, verify=True, skip_evaluation=True).figures
+    run = open_firmware(folder).run(steps=2, verify=True, skip_evaluation=True).figures
     assert run.verify is not None
     assert run.verify.bit_identical_to_unscheduled
     assert (run.accuracy, run.evaluations) == (None, ())
-    header = tmp_path / "run/unscheduled" / LIBRARY / "generated/plan.h"
+    header = folder / "run/unscheduled" / LIBRARY / "generated/plan.h"
     assert "#define POET_STORED_TENSORS" in header.read_text()
 
 
