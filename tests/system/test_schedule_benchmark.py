@@ -4,31 +4,15 @@
 from __future__ import annotations
 
 import json
-import os
-import subprocess
-import sys
 from pathlib import Path
 
-BENCHMARK = Path(__file__).parents[2] / "benchmarks/schedule.py"
-
-
-def run(*words: str | Path) -> str:
-    command = [sys.executable, str(BENCHMARK), *map(str, words)]
-    ran = subprocess.run(
-        command,
-        capture_output=True,
-        text=True,
-        check=True,
-        timeout=500,
-        env={**os.environ, "OMP_NUM_THREADS": "1"},
-    )
-    return ran.stdout
+from system.commands import benchmark
 
 
 def test_rows_are_chosen_by_name_and_measured_once(tmp_path: Path) -> None:
     file = tmp_path / "new" / "rows.json"
     words = ("--only", "growth", "certified", "--rows", "gpt-10/0.3", "none", "--json", file)
-    printed = run(*words)
+    printed = benchmark("schedule", *words).stdout
     document = json.loads(file.read_text())
     assert document["costs"] == "analytic"
     assert list(document["growth"]) == ["gpt-10/0.3"]
@@ -40,7 +24,7 @@ def test_rows_are_chosen_by_name_and_measured_once(tmp_path: Path) -> None:
 
     row |= {"found": 0.25, "misses": ["overhead"]}  # would be another, were it measured again
     file.write_text(json.dumps(document))
-    printed = run(*words)
+    printed = benchmark("schedule", *words).stdout
     assert f"1 rows are from {file}: delete it to measure them again." in printed
     assert "25.000%" in printed
     assert "0 of 1 rows meet their targets." in printed
