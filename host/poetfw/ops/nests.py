@@ -307,7 +307,7 @@ class WeightSlices:
 
     @property
     def turns(self) -> BufferTurns | None:
-        """BufferTurns of the buffers, if slices are loaded ahead."""
+        """Turns of two buffers, if slices are loaded ahead."""
         return BufferTurns(self.dim, len(self.tensors) * self.apart) if self.loads_ahead else None
 
     @property

@@ -16,6 +16,7 @@ from typing import NamedTuple
 from poetfw.boards import Board
 from poetfw.costs import CostProvider
 from poetfw.ir import Graph, Op
+from poetfw.memory import padded
 from poetfw.ops import PiecedOp, kind_of, streamed_kind
 from poetfw.planning.problem import schedule_problem, streaming_cost
 from poetfw.schedule import ExecutionPlan, ScheduleProblem, StepKind, Storage, simulate
@@ -34,8 +35,8 @@ class _Use(NamedTuple):
 
     @property
     def workspace_bytes(self) -> int:
-        """Size of its workspace."""
-        return kind_of(self.op).workspace_bytes(self.op, self.graph)
+        """RAM that its workspace takes."""
+        return padded(kind_of(self.op).workspace_bytes(self.op, self.graph))
 
     def in_tiles(self, tile: tuple[int, ...]) -> _Use:
         """The same, in slices of other tiles that are loaded ahead."""
