@@ -16,7 +16,7 @@ import pytest
 import pt2
 from poetfw.common.errors import ModelError
 from poetfw.importers.network import Network
-from poetfw.importers.torch_export import import_torch
+from poetfw.importers.torch_export import import_torch, schema
 from poetfw.importers.torch_export.rules.registry import aten
 from poetfw.models import GraphBuilder, Model
 from poetfw.ops import kind_of
@@ -505,3 +505,18 @@ def test_einstein_s_sum_is_numpy_s(equation: str) -> None:
 def test_an_operator_has_one_rule() -> None:
     with pytest.raises(ValueError, match=r"relu\.default has a rule already"):
         aten("relu.default")(lambda call, self: "other")
+
+
+def test_tensors_are_renamed_wherever_an_argument_names_them() -> None:
+    argument = {
+        "as_tensor": {"name": "x"},
+        "as_tensors": [{"name": "x"}, {"name": "y"}],
+        "as_optional_tensors": [{"as_tensor": {"name": "x"}}, {"as_none": True}],
+        "as_string": "x",
+    }
+    assert schema.renamed(argument, str.upper) == {
+        "as_tensor": {"name": "X"},
+        "as_tensors": [{"name": "X"}, {"name": "Y"}],
+        "as_optional_tensors": [{"as_tensor": {"name": "X"}}, {"as_none": True}],
+        "as_string": "x",
+    }

@@ -474,6 +474,17 @@ def test_an_operator_with_a_kernel_has_the_workspace_of_its_kernel() -> None:
     assert kind_of(op).workspace_bytes(op, graph) == kernel.workspace_bytes
 
 
+@pytest.mark.parametrize(("attributes", "row"), [({}, -1), ({"padding": 2}, 2)])
+def test_an_embedding_without_a_padding_row_says_minus_one(
+    attributes: dict[str, Attribute], row: int
+) -> None:
+    """As embedding.h has it."""
+    inputs = tensors((2,), (3, 4), integer=(0,))
+    op = op_on("embedding", inputs, attributes)
+    graph = Graph("one", (*inputs, Tensor("out", (2, 4))), (op,), "out")
+    assert ("padding", row) in kind_of(op).kernel(op, graph).fields
+
+
 def test_work_of_a_batched_product_counts_each_matrix() -> None:
     for turned, shapes in ((0, ((2, 3, 4, 5), (2, 3, 5, 6))), (1, ((2, 3, 4, 5), (2, 3, 6, 5)))):
         inputs = tensors(*shapes)

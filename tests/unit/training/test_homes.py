@@ -13,11 +13,12 @@ from poetfw.boards import load_board
 from poetfw.common.errors import InfeasibleError
 from poetfw.common.limits import Deadline, Work
 from poetfw.costs import analytic_costs
-from poetfw.memory import ONLY, padded
+from poetfw.firmware import BLOCK_BYTES
+from poetfw.memory import ONLY, padded, resident_bytes
 from poetfw.models.layers import Layers
 from poetfw.planning import BuildSettings, load_model
 from poetfw.planning.decision import Searching, decide
-from poetfw.planning.homes import stream_within
+from poetfw.planning.homes import _candidates, stream_within
 from poetfw.planning.keeping import Group, groups_of, streamed_names
 from poetfw.planning.problem import schedule_problem
 from poetfw.training import (
@@ -57,6 +58,18 @@ def test_a_little_less_ram_takes_a_little_more_energy() -> None:
     )
     assert homes.known
     assert homes.energy_j <= 0.0119 * 1.25
+
+
+def test_as_few_weights_are_streamed_first_as_can_fit() -> None:
+    """In RAM for all state but the two largest weights, and for all but the three largest."""
+    program = separable()
+    weights = streamable_weights(program)
+    state_bytes = resident_bytes(program.resident, BLOCK_BYTES)
+    for count in (2, 3):
+        budget_bytes = state_bytes - sum(each.group_bytes for each in weights[:count]) + 1
+        homes = [homes for homes, _ in _candidates(program, weights, (), budget_bytes)]
+        found = [len(each.weights) for each in homes]
+        assert [*dict.fromkeys(found)] == sorted({count, count + 1, len(weights)})
 
 
 def test_groups_have_what_their_ops_transfer() -> None:
