@@ -24,7 +24,7 @@ from pathlib import Path
 from poetfw.boards import load_board
 from poetfw.common.option_values import FLOAT16_FORM
 from poetfw.costs import Case, Counter, Measurement, Setup, alone, analytic_costs, case_of
-from poetfw.costs.features import Featured, case_tiles, features_of, loops_around, parts_of
+from poetfw.costs.features import Featured, case_tiles, features_of, loops_around
 from poetfw.costs.fitted import ENOUGH_FUNCTIONS, ENOUGH_ROWS, LARGEST_ERROR, FittedModel, fit
 from poetfw.firmware.case_version import case_version
 from poetfw.ir import Attribute, Dtype, Graph, Op
@@ -34,6 +34,7 @@ from poetfw.models.layers import Layers
 from poetfw.ops import kind_of
 from poetfw.ops.max_pool2d import index_bits
 from poetfw.ops.packed import FORMATS, INT8, PACKED, words_shape
+from poetfw.ops.streamed import parts_of
 from poetfw.ops.windows import Window
 from poetfw.optimizers import OPTIMIZERS, Sgd
 from poetfw.training import compress_activations, make_program

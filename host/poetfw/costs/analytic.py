@@ -22,15 +22,14 @@ energy of a transfer is that of the storage; the core's power counts while it co
 
 from __future__ import annotations
 
-from collections import Counter
-
 from poetfw.boards import Board
-from poetfw.costs.features import features_of, loops_around, parts_of
+from poetfw.costs.features import features_of, loops_around
 from poetfw.costs.measurement import Counter as Unit
 from poetfw.costs.table import CostTable, OpCost, sum_of
 from poetfw.ir import Graph, Op
 from poetfw.ops import OpWork, kind_of
-from poetfw.ops.tile_tables import TileChoice, no_tiles, table_of, tiles_together
+from poetfw.ops.streamed import parts_of
+from poetfw.ops.tile_tables import TileChoice, no_tiles, tables_of, tiles_together
 
 
 def analytic_costs(graph: Graph, board: Board, tiles: TileChoice | None = None) -> CostTable:
@@ -46,8 +45,7 @@ def analytic_costs(graph: Graph, board: Board, tiles: TileChoice | None = None) 
     """
     parts = {op.name: [*parts_of(op, graph)] for op in graph.ops}
     if tiles is None and any("tiles" in price for price in board.compute.cycles.values()):
-        kernels = [kind_of(op).kernel(op, of) for each in parts.values() for op, of, _ in each]
-        tiles = tiles_together(Counter(filter(None, map(table_of, kernels))))
+        tiles = tiles_together(tables_of(graph))
     costs = {}
     for op in graph.ops:
         found = [

@@ -80,20 +80,6 @@ def featured(case: Case, tiles: TileChoice = no_tiles) -> Featured:
     return features_of(*alone(case), tiles)
 
 
-def parts_of(op: Op, graph: Graph) -> Iterator[tuple[Op, Graph, int]]:
-    """Ops whose costs add up to those of an op: itself if it has no parts.
-
-    Each with its graph, and how often it runs: slices are alike but for their names.
-    """
-    parts = kind_of(op).parts(op, graph)
-    if parts is None:
-        yield op, graph, 1
-        return
-    for each in parts.graph.ops:
-        for part, where, times in parts_of(each, parts.graph):
-            yield part, where, times * parts.times.get(each.name, 1)
-
-
 def loops_around(op: Op, graph: Graph) -> Iterator[tuple[Featured, int]]:
     """Loops in which an op runs its parts, and these run theirs; each with how often it runs."""
     parts = kind_of(op).parts(op, graph)

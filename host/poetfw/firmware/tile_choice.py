@@ -21,6 +21,6 @@ def program_tiles(program: Program, board: Board) -> TileChoice:
     runs: Counter[TileTable] = Counter()
     graphs = (program.training, program.evaluation, make_prediction(program))
     for graph, weight in zip(graphs, _RUNS, strict=True):
-        for table in tables_of(graph):
-            runs[table] += weight
+        for table, times in tables_of(graph).items():
+            runs[table] += weight * times
     return tiles_together(runs)

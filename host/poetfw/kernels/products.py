@@ -39,11 +39,6 @@ class Product:
     continued: bool = False
 
     @property
-    def macs(self) -> int:
-        """Products of numbers."""
-        return self.batch * self.rows * self.inner * self.columns
-
-    @property
     def steps(self) -> tuple[int, int, int]:
         """Elements of a left, a right and a result matrix, which is how far the next one is."""
         return self.rows * self.inner, self.inner * self.columns, self.rows * self.columns

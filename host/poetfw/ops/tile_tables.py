@@ -3,13 +3,14 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Callable, Mapping
 from functools import lru_cache
 
 from poetfw.ir import Graph
 from poetfw.kernels import TiledPass, tiling, tilings
 from poetfw.ops.base import Kernel, TileTable, kind_of
-from poetfw.ops.streamed import run_ops
+from poetfw.ops.streamed import parts_of
 
 TileChoice = Callable[[TileTable], TiledPass | None]
 """The tiles that a pass runs; None where it runs the plain loop."""
@@ -46,7 +47,12 @@ def table_of(kernel: Kernel) -> TileTable | None:
     return next((value for _, value in kernel.fields if isinstance(value, TileTable)), None)
 
 
-def tables_of(graph: Graph) -> list[TileTable]:
-    """The table of each op that has one."""
-    tables = (table_of(kind_of(op).kernel(op, where)) for op, where in run_ops(graph))
-    return [table for table in tables if table is not None]
+def tables_of(graph: Graph) -> Counter[TileTable]:
+    """Tables of a graph's passes, and the number of runs of each: that of its slices, if it has any."""
+    runs: Counter[TileTable] = Counter()
+    for op in graph.ops:
+        for part, where, times in parts_of(op, graph):
+            table = table_of(kind_of(part).kernel(part, where))
+            if table is not None:
+                runs[table] += times
+    return runs
