@@ -48,7 +48,7 @@ def table_of(kernel: Kernel) -> TileTable | None:
 
 
 def tables_of(graph: Graph) -> Counter[TileTable]:
-    """Tables of a graph's passes, and the number of runs of each: that of its slices, if it has any."""
+    """Tables of a graph's passes, and the number of runs of each, those of slices included."""
     runs: Counter[TileTable] = Counter()
     for op in graph.ops:
         for part, where, times in parts_of(op, graph):
