@@ -15,6 +15,7 @@ from poetfw.firmware import BLOCK_BYTES, places
 from poetfw.importers.weight_files import npz_bytes, read_weights
 from poetfw.models import build_model
 from poetfw.planning import BuildSettings, training_problem_of
+from poetfw.planning.read_ahead import MOST_ENERGY
 from poetfw.report import read_stages
 from system.commands import needs_twin, poetfw, succeed
 
@@ -80,7 +81,7 @@ def test_frozen_weights_beyond_the_flash_are_streamed(tmp_path: Path) -> None:
     )
     problem = training_problem_of(settings.on(board), board, build_model("resnet8", 1, 0)).problem
     each_once = sum(node.energy_j for node in problem.nodes)
-    assert each_once == pytest.approx(built["schedule"]["energy_j"], rel=1e-9)
+    assert each_once <= built["schedule"]["energy_j"] <= MOST_ENERGY * each_once  # slices are ahead
     assert built["flash_bytes"] <= 131_072 < built["frozen_bytes"] + streaming["constant_bytes"]
     run = ("run", "--board", "small.toml", "--steps", "2", "--skip-evaluation")
     found = succeed(*run, "--verify", cwd=tmp_path)

@@ -10,7 +10,7 @@ from pathlib import Path
 from emulator.drawn_convolutions import drawn
 from emulator.drawn_products import drawn_products
 from poetfw.kernels import ConvolutionPass, Pass, tiling
-from poetfw.kernels.entries import Estimate
+from poetfw.kernels.entries import MOST_RUNS, Estimate
 from poetfw.kernels.tables import MOST_PUT
 from poetfw.kernels.tilings import counted
 
@@ -34,10 +34,10 @@ def test_results_that_a_sink_takes_fit_in_its_buffer() -> None:
     assert MOST_PUT // 2 < max(puts) <= MOST_PUT
 
 
-def test_an_entry_has_as_many_runs_as_a_byte_counts() -> None:
+def test_an_entry_has_at_most_as_many_runs_as_its_field_counts() -> None:
     one = tiling(ConvolutionPass(next(iter(drawn(1, 5))), Pass.FORWARD))
     assert one is not None
     entry = one.entries[0]
-    many = [replace(entry, runs=(*entry.runs[:1],) * count) for count in (256, 255)]
+    many = [replace(entry, runs=(*entry.runs[:1],) * (MOST_RUNS + more)) for more in (1, 0)]
     found = counted([Estimate(0.0, 0.0, (each,)) for each in many], 2)
-    assert [len(each.entries[0].runs) for each in found] == [255]
+    assert [len(each.entries[0].runs) for each in found] == [MOST_RUNS]
