@@ -32,9 +32,9 @@ from poetfw.models import Model, build_model
 from poetfw.models.bert import BertSize, bert
 from poetfw.models.layers import Layers
 from poetfw.ops import kind_of
+from poetfw.ops.base import parts_of
 from poetfw.ops.max_pool2d import index_bits
 from poetfw.ops.packed import FORMATS, INT8, PACKED, words_shape
-from poetfw.ops.streamed import parts_of
 from poetfw.ops.windows import Window
 from poetfw.optimizers import OPTIMIZERS, Sgd
 from poetfw.training import compress_activations, make_program

@@ -39,7 +39,7 @@ _PYTEST = ("-q", "--tb=no", "-m", "not slow", "-p", "no:cacheprovider")
 RECORD_S = 900.0
 """Seconds of a processor that a test file may take while it is recorded."""
 _LEFT_OUT = (".git", ".venv", ".hypothesis", ".*_cache", "build", "dist")
-"""What a copy of a checkout does without: no test reads it."""
+"""Names that are left out of a copy of a checkout, as no test reads them."""
 _PROFILE = "--hypothesis-profile=mutants"
 _CONTEXT = multiprocessing.get_context("forkserver")
 _FORK = multiprocessing.get_context("fork")

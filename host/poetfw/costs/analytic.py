@@ -28,7 +28,7 @@ from poetfw.costs.measurement import Counter as Unit
 from poetfw.costs.table import CostTable, OpCost, sum_of
 from poetfw.ir import Graph, Op
 from poetfw.ops import OpWork, kind_of
-from poetfw.ops.streamed import parts_of
+from poetfw.ops.base import parts_of
 from poetfw.ops.tile_tables import TileChoice, no_tiles, tables_of, tiles_together
 
 

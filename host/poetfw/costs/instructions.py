@@ -15,7 +15,7 @@ from collections.abc import Iterable, Mapping
 from poetfw.boards import Board
 from poetfw.costs.features import Featured, case_tiles, features_of, loops_around
 from poetfw.ir import Graph
-from poetfw.ops.streamed import parts_of
+from poetfw.ops.base import parts_of
 from poetfw.ops.tile_tables import TileChoice
 
 

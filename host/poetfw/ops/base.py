@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import math
 from abc import ABC, abstractmethod
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from types import MappingProxyType
 from typing import Any, ClassVar, NamedTuple, Protocol, TypeVar, cast
@@ -649,3 +649,17 @@ def expect_number(op: Op, name: str, minimum: float, maximum: float = math.inf) 
 def bytes_of(*tensors: Tensor | None) -> int:
     """Total size of the given tensors in bytes."""
     return sum(tensor.size_bytes for tensor in tensors if tensor is not None)
+
+
+def parts_of(op: Op, graph: Graph) -> Iterator[tuple[Op, Graph, int]]:
+    """Ops whose costs add up to those of an op: itself if it has no parts.
+
+    Each with its graph, and how often it runs: slices are alike but for their names.
+    """
+    parts = kind_of(op).parts(op, graph)
+    if parts is None:
+        yield op, graph, 1
+        return
+    for each in parts.graph.ops:
+        for part, where, times in parts_of(each, parts.graph):
+            yield part, where, times * parts.times.get(each.name, 1)

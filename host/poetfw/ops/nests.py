@@ -29,6 +29,8 @@ from poetfw.ops.load import RECORD_BYTES, first_byte
 _FLOAT = Dtype.F32.size_bytes
 _CRC_BYTES = 4
 _TRANSFER_BYTES = 8
+"""Room behind a column for the number of the transfer that loads it, aligned."""
+
 
 _PREFERRED = f"ionrct{LETTERS}"
 """Letters of dimensions, the first of which is taken where ops have several for one."""
@@ -114,8 +116,7 @@ class BufferTurns(NamedTuple):
 class StreamMove:
     """Transfer of a streamed tensor's tiles: a row of them, or a column, by the index of `dim`.
 
-    With turns, the core does not wait for a column that is stored, nor, where one has been loaded,
-    for the next one.
+    With turns, a store is begun and not waited for, and a load begins to load the next column.
     """
 
     tensor: str
@@ -820,13 +821,17 @@ class Builder:
             shape[weight.axis] = weight.channels
             place = at + number * weight.apart
             self._homes[name] = _Home(place, tuple(shape), weight.dim, weight.turns)
-            moves.append(
-                StreamMove(name, weight.layout, dim, weight.by_rows, place, turns=weight.turns)
-            )
+            moves.append(self._slice(name, weight, dim))
         if not weight.updated:
             return "", []
         self._homes[self._op.inputs[0]] = self._homes[weight.tensors[0]]
         return weight.dim, moves
+
+    def _slice(self, name: str, weight: WeightSlices, dim: str) -> StreamMove:
+        """Load of a slice of a weight, or of its state, by the index of a dimension."""
+        home = self._homes[name]
+        ends = (name, weight.layout, dim, weight.by_rows, home.buffer)
+        return StreamMove(*ends, turns=home.turns)
 
     def _unfit(self, why: str) -> ModelError:
         return ModelError(f"op {self._op.name!r} cannot run in these pieces: {why}")
@@ -970,11 +975,7 @@ class Builder:
             weight = self._weight
             if weight is not None and name in weight.tensors and not weight.updated:
                 dim = part[weight.axis].dim
-                first = [
-                    StreamMove(
-                        *(name, weight.layout, dim, weight.by_rows, home.buffer), turns=home.turns
-                    )
-                ]
+                first = [self._slice(name, weight, dim)]
             tensor, part = self._inside(name, part)
         inner = name in operands.producers and name not in operands.written
         if not (tensor.tile or inner) and run_of(tensor, part) is not None:

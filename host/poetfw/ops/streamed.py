@@ -441,20 +441,6 @@ def is_ahead(op: Op) -> bool:
     return bool(op.attributes.get("ahead", 0))
 
 
-def parts_of(op: Op, graph: Graph) -> Iterator[tuple[Op, Graph, int]]:
-    """Ops whose costs add up to those of an op: itself if it has no parts.
-
-    Each with its graph, and how often it runs: slices are alike but for their names.
-    """
-    parts = kind_of(op).parts(op, graph)
-    if parts is None:
-        yield op, graph, 1
-        return
-    for each in parts.graph.ops:
-        for part, where, times in parts_of(each, parts.graph):
-            yield part, where, times * parts.times.get(each.name, 1)
-
-
 def by_outputs(op: Op) -> bool:
     """True if a weight is stored as slices of output channels."""
     return len(expect_integers(op, "tile", 1)) == 1

@@ -9,8 +9,7 @@ from functools import lru_cache
 
 from poetfw.ir import Graph
 from poetfw.kernels import TiledPass, tiling, tilings
-from poetfw.ops.base import Kernel, TileTable, kind_of
-from poetfw.ops.streamed import parts_of
+from poetfw.ops.base import Kernel, TileTable, kind_of, parts_of
 
 TileChoice = Callable[[TileTable], TiledPass | None]
 """The tiles that a pass runs; None where it runs the plain loop."""

@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, replace
+from typing import NamedTuple
 
 from poetfw.boards import Board
 from poetfw.common.errors import InfeasibleError
@@ -37,7 +38,7 @@ from poetfw.planning.problem import schedule_problem
 from poetfw.planning.read_ahead import MOST_ENERGY, read_ahead, spare_at
 from poetfw.planning.several import costs_of, plan_on_devices, require_room
 from poetfw.planning.watchdog import require_fed, watchdog_time_ms
-from poetfw.schedule import ExecutionPlan, StepCost, Tell, step_costs, tell_nobody
+from poetfw.schedule import ExecutionPlan, Schedule, StepCost, Tell, step_costs, tell_nobody
 from poetfw.schedule.several import DevicesProblem, device_step_costs, require_same_graph
 from poetfw.schedule.several.solve import Tell as TellOfDevices
 from poetfw.settings import BuildSettings, DevicesSettings
@@ -168,9 +169,8 @@ def _decide_on_board(
         only_read = bool(streaming_obstacle(settings, board))
         everything = all_streamed(program, only_read=only_read)
         budget = budget_of(everything, plan_unscheduled(everything, board, costs, deadline))
-        program, unlimited, found = _plan_streamed(
-            program, board, costs, budget, settings, searching
-        )
+        streamed = _plan_streamed(program, board, costs, budget, settings, searching)
+        program, unlimited, found = streamed.program, streamed.unlimited, streamed.found
         table = costs(program.training, board)
     plan, minimum = found
     if watchdog_ms is not None:
@@ -193,6 +193,25 @@ def _decide_on_board(
     )
 
 
+class _Streamed(NamedTuple):
+    """A program that streams, and its plans.
+
+    Attributes:
+        program: the program.
+        unlimited: its plan without a limit of RAM.
+        found: the best plan within the budget, and the smallest feasible budget in bytes.
+    """
+
+    program: Program
+    unlimited: Plan
+    found: tuple[Plan, int]
+
+    @property
+    def schedule(self) -> Schedule:
+        """Schedule of the training step."""
+        return self.found[0].training
+
+
 def _plan_streamed(
     program: Program,
     board: Board,
@@ -200,11 +219,8 @@ def _plan_streamed(
     budget: int,
     settings: BuildSettings,
     searching: Searching,
-) -> tuple[Program, Plan, tuple[Plan, int]]:
+) -> _Streamed:
     """Choose what is streamed and stored, and plan it.
-
-    Returns:
-        The program, its plan without a limit of RAM, and what `_plan_on_board` returns.
 
     Raises:
         InfeasibleError: No plan fits.
@@ -215,19 +231,17 @@ def _plan_streamed(
     searching.progress("solving for the schedule with streamed weights")
     units = max(settings.work_limit - chosen.work, settings.work_limit * _PLAN_SHARE)
 
-    def planned(
-        program: Program, units: float, known: Sequence[ExecutionPlan]
-    ) -> tuple[Program, Plan, tuple[Plan, int]]:
+    def planned(program: Program, units: float, known: Sequence[ExecutionPlan]) -> _Streamed:
         unlimited = plan_unscheduled(program, board, costs, deadline)
         of_board = (program, board, costs, budget, settings, unlimited, searching)
-        return program, unlimited, _plan_on_board(*of_board, Work(units, deadline), known)
+        found = _plan_on_board(*of_board, Work(units, deadline), known)
+        return _Streamed(program, unlimited, found)
 
     try:
         best = planned(chosen.program, units, chosen.known)
     except InfeasibleError as refused:
         raise with_not_streamed(refused, chosen.program) from refused
-    program, _, (plan, _) = best
-    schedule = plan.training
+    program, schedule = best.program, best.schedule
     room = budget - resident_bytes(program.resident, BLOCK_BYTES)
     problem = schedule_problem(program.training, board, costs(program.training, board), room)
     for spare_bytes in (spare_at(problem, schedule.plan), {}) if board.overlaps else ():
@@ -236,7 +250,7 @@ def _plan_streamed(
             break
         with suppress(InfeasibleError):
             other = planned(ahead, units * _AHEAD_SHARE, [schedule.plan])
-            if other[2][0].training.energy_j <= MOST_ENERGY * schedule.energy_j:
+            if other.schedule.energy_j <= MOST_ENERGY * schedule.energy_j:
                 return other
     return best
 

@@ -42,7 +42,7 @@ REQUEST_BYTES = 495
 """Bytes that take as long as the latency of a request."""
 
 
-class TileChoice(Protocol):
+class TensorTiles(Protocol):
     """Tiles of stored tensors."""
 
     def tile_of(self, tensor: Tensor, unit: int = 0) -> Tile:

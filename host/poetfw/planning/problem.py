@@ -108,12 +108,12 @@ def streaming_cost(op: Op, graph: Graph, storage: Storage | None, compute_s: flo
     requests = [(way, size, count) for way, sizes in both for size, count in sizes.items()]
     time_s = sum(count * transfer.time_s(size) for transfer, size, count in requests)
     if weight is not None and weight.loads_ahead:
-        time_s += _beside(weight, storage, compute_s) - compute_s
+        time_s -= _saved_s(weight, storage, compute_s)
     return OpCost(time_s, sum(count * transfer.cost_j(size) for transfer, size, count in requests))
 
 
-def _beside(weight: WeightSlices, storage: Storage, compute_s: float) -> float:
-    """Seconds for computing and slices of a weight, less those of slices that are waited for.
+def _saved_s(weight: WeightSlices, storage: Storage, compute_s: float) -> float:
+    """Seconds that loading slices ahead saves, against a core that waits for each transfer.
 
     While the core computes on a slice, the one before is stored, and then the next one is loaded.
     """
@@ -127,14 +127,14 @@ def _beside(weight: WeightSlices, storage: Storage, compute_s: float) -> float:
         core_s += share * sum(busy.core_s for busy in each)
         stored_s.append(share * sum(busy.storage_s for busy in each))
     load_s, store_s = stored_s[0], sum(stored_s[1:])
-    return (
+    beside_s = (
         load_s
         + max(core_s, load_s)
         + (count - 2) * max(core_s, load_s + store_s)
         + max(core_s, store_s)
         + store_s
-        - waited_s
     )
+    return compute_s + waited_s - beside_s
 
 
 def _storage(board: Board, costs: CostTable) -> Storage | None:

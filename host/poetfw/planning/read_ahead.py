@@ -55,8 +55,7 @@ def read_ahead(
         program: a program with streamed weights.
         board: a board whose transfers overlap with computing.
         costs: provider of op costs.
-        spare_bytes: bytes by which the workspace of an op of the training step may grow, by its
-            name; 0 for others.
+        spare_bytes: bytes by which the workspace of an op may grow, by its name; 0 for others.
     """
     table = costs(program.training, board)
     storage = schedule_problem(program.training, board, table, None).storage

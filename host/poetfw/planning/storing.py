@@ -26,8 +26,8 @@ from poetfw.planning.joining import Joining
 from poetfw.planning.pieces import (
     GivenTiles,
     PieceSearch,
+    TensorTiles,
     Tile,
-    TileChoice,
     TilePolicy,
     channel_units,
     operand_roots,
@@ -296,7 +296,7 @@ class _Storing:
         """The program with tiles by a rule, in the pieces and tiles of weights that are best."""
         return self._stored(*self._tiles_by(policy))
 
-    def _streamed_by(self, tiling: TileChoice) -> Program:
+    def _streamed_by(self, tiling: TensorTiles) -> Program:
         """The program with streamed weights in the best tiles for those of stored tensors."""
         weights = self.deadline.during(self.weights)
         tiles = {each.weight.name: self.weight_tile(each, tiling) for each in weights}
@@ -321,7 +321,7 @@ class _Storing:
             lambda op, tensors, waiting: self.search.choose(op, tensors, self.room - waiting),
         )
 
-    def weight_tile(self, weight: StreamableWeight, tiling: TileChoice) -> tuple[int, ...]:
+    def weight_tile(self, weight: StreamableWeight, tiling: TensorTiles) -> tuple[int, ...]:
         """The tile of a weight with which the ops of its layer have the least traffic.
 
         That of a layer that is alike is remembered.
@@ -333,7 +333,7 @@ class _Storing:
             self.known[key] = self._weight_tile(weight, tiling)
         return self.known[key]
 
-    def _seen(self, op: Op, tiling: TileChoice) -> Iterator[tuple[object, ...]]:
+    def _seen(self, op: Op, tiling: TensorTiles) -> Iterator[tuple[object, ...]]:
         """Properties of an op's operands on which its pieces depend."""
         names = (*op.inputs, *op.updates, *([op.output] if op.output else ()))
         for name in names:
@@ -343,7 +343,7 @@ class _Storing:
             tile = (root.shape, tiling.key(root), tensor.offset_bytes) if stored else ()
             yield names.index(name), tensor.shape, tensor.role, tile
 
-    def _weight_tile(self, weight: StreamableWeight, tiling: TileChoice) -> tuple[int, ...]:
+    def _weight_tile(self, weight: StreamableWeight, tiling: TensorTiles) -> tuple[int, ...]:
         """The same; tiles are tried in the order of a bound, until no other one can be better."""
         candidates = []
         rooms = self.room - self.waiting.get(weight.forward, 0), self.room
@@ -369,14 +369,14 @@ class _Storing:
         return best[1]
 
     def cases(
-        self, weight: StreamableWeight, tile: tuple[int, ...], tiling: TileChoice
+        self, weight: StreamableWeight, tile: tuple[int, ...], tiling: TensorTiles
     ) -> list[tuple[Op, dict[str, Tensor]]]:
         """The ops of a layer with a tile of its weight, and their tensors."""
         layer = [self.plain[name] for name in weight.ops]
         tiled = [replace(op, attributes={**op.attributes, "tile": tile}) for op in layer]
         return [(op, self._tensors(op, tiling)) for op in tiled]
 
-    def _tensors(self, op: Op, tiling: TileChoice) -> dict[str, Tensor]:
+    def _tensors(self, op: Op, tiling: TensorTiles) -> dict[str, Tensor]:
         unit = unit_of(op)
         return operands_in_storage(
             op,

@@ -8,12 +8,13 @@ from dataclasses import replace
 import pytest
 
 from poetfw.boards import load_board
+from poetfw.common.errors import PlanError
 from poetfw.costs import analytic_costs
 from poetfw.models.zoo import build_model
 from poetfw.ops import kind_of, streamed_kind
 from poetfw.planning.problem import schedule_problem, streaming_cost
-from poetfw.planning.read_ahead import MOST_ENERGY, read_ahead
-from poetfw.schedule import Storage
+from poetfw.planning.read_ahead import MOST_ENERGY, read_ahead, spare_at
+from poetfw.schedule import ScheduleProblem, Storage, simulate, solve
 from poetfw.training import Program, Sgd, make_program, stream
 
 BOARD = load_board("nrf52840")
@@ -43,7 +44,6 @@ def storage_of(program: Program) -> Storage:
 def test_slices_become_smaller_in_all_ops_of_a_layer() -> None:
     before = streamed()
     after = read_ahead(before, BOARD, analytic_costs, SPARE)
-    storage = storage_of(before)
     for graph, other in (
         (before.training, after.training),
         (before.evaluation, after.evaluation),
@@ -56,9 +56,6 @@ def test_slices_become_smaller_in_all_ops_of_a_layer() -> None:
             assert (old.name, old.inputs, old.updates) == (new.name, new.inputs, new.updates)
             grown = kind_of(new).workspace_bytes(new, other)
             assert grown <= kind_of(old).workspace_bytes(old, graph) + 4096
-            if graph is before.training:
-                limit_j = MOST_ENERGY * streaming_cost(old, graph, storage).energy_j
-                assert streaming_cost(new, other, storage).energy_j <= limit_j * 1.01
     layouts = [
         {name: kind.layouts(op, graph)[name] for name in TILES if name in op.inputs}
         for graph in (after.training, after.evaluation)
@@ -67,6 +64,49 @@ def test_slices_become_smaller_in_all_ops_of_a_layer() -> None:
     ]
     for name in TILES:
         assert len({each[name] for each in layouts if name in each}) == 1
+
+
+def test_a_layer_takes_little_more_energy_and_less_time() -> None:
+    before = streamed()
+    after = read_ahead(before, BOARD, analytic_costs, SPARE)
+    table, storage = analytic_costs(before.training, BOARD), storage_of(before)
+    for weight in TILES:
+        figures = []
+        for graph in (before.training, after.training):
+            ops = [op for op in graph.ops if weight in op.inputs]
+            seconds = [table.ops[op.name].time_s for op in ops]
+            costs = [
+                streaming_cost(op, graph, storage, compute_s)
+                for op, compute_s in zip(ops, seconds, strict=True)
+            ]
+            time_s = sum(seconds) + sum(cost.time_s for cost in costs)
+            figures.append((sum(cost.energy_j for cost in costs), time_s))
+        (energy_j, time_s), (more_j, less_s) = figures
+        assert energy_j < more_j <= MOST_ENERGY * energy_j
+        assert more_j * less_s < energy_j * time_s
+    # Without more workspace, slices would have to be so narrow that requests take more energy.
+    assert read_ahead(before, BOARD, analytic_costs, {}) == before
+
+
+def test_workspace_may_grow_by_what_is_free_and_not_by_more() -> None:
+    program = streamed()
+    costs = analytic_costs(program.training, BOARD)
+    problem = schedule_problem(program.training, BOARD, costs, None)
+    schedule = solve(problem, "checkpoint-all")
+    problem = replace(problem, ram_bytes=schedule.peak_bytes + 1000)
+    spare = spare_at(problem, schedule.plan)
+    assert min(spare.values()) == 1000
+
+    def grown(by: int) -> ScheduleProblem:
+        nodes = (
+            replace(node, workspace_bytes=node.workspace_bytes + spare[node.name] + by)
+            for node in problem.nodes
+        )
+        return replace(problem, nodes=tuple(nodes))
+
+    assert simulate(grown(0), schedule.plan).peak_bytes == problem.ram_bytes
+    with pytest.raises(PlanError, match="it needs"):
+        simulate(grown(1), schedule.plan)
 
 
 class _Channel:
@@ -84,7 +124,7 @@ class _Channel:
 
 @pytest.mark.parametrize("compute_s", [0.0, 0.01, 0.3, 5.0])
 def test_the_time_is_that_of_a_core_and_a_channel_side_by_side(compute_s: float) -> None:
-    """What the formula says is what happens if each slice is followed."""
+    """The formula agrees with a simulation that follows each slice."""
     program = read_ahead(streamed(), BOARD, analytic_costs, SPARE)
     storage, graph = storage_of(program), program.training
     for op in graph.ops:
